@@ -16,6 +16,7 @@ from pathlib import Path
 import headrace
 
 GOLDEN = Path(__file__).parent / "golden" / "public_api.txt"
+API = Path(__file__).parents[1] / "docs" / "api"
 BEHIND = (
     "headrace.sdk",
     "headrace.runners",
@@ -27,7 +28,16 @@ BEHIND = (
     "headrace.__main__",
 )
 """What programs do not import from."""
-RUNNERS = ["headrace.runners.local", "headrace.runners.spark", "headrace.runners.reporting", "headrace.runners.beam"]
+RUNNERS = [
+    "headrace.runners",
+    "headrace.runners.beam",
+    "headrace.runners.interactive.interactive_beam",
+    "headrace.runners.local",
+    "headrace.runners.reporting",
+    "headrace.runners.runner",
+    "headrace.runners.sdf_utils",
+    "headrace.runners.spark",
+]
 
 
 def public_modules() -> list[str]:
@@ -45,11 +55,22 @@ def public_names() -> Iterator[tuple[str, object]]:
                 yield f"{module.__name__}.{name}", found
 
 
+def documented_names() -> Iterator[tuple[str, object]]:
+    """Every name on the API pages. Those that no public module has are of objects that a program is given."""
+    for page in sorted(API.glob("*.md")):
+        for path in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.M):
+            module, _, name = path.rpartition(".")
+            yield path, getattr(importlib.import_module(module), name)
+
+
 def listing() -> str:
     """A line for each name, and below a class one for each of its attributes; a second path of a thing is short."""
     lines: list[str] = []
     paths: dict[int, str] = {}
-    names = sorted(public_names(), key=lambda pair: (pair[0].count("."), pair[0]))
+    found = dict(public_names())
+    listed = set(map(id, found.values()))
+    found.update(pair for pair in documented_names() if id(pair[1]) not in listed)
+    names = sorted(found.items(), key=lambda pair: (pair[0].count("."), pair[0]))
     for path, what in names:
         if (inspect.isclass(what) or inspect.isfunction(what)) and what.__module__.startswith("headrace"):
             paths.setdefault(id(what), path)
@@ -99,7 +120,7 @@ def _signature(of: object) -> str:
 
 def _is_type(what: object) -> bool:
     """Whether it is an alias of a type, which can be called, too."""
-    return getattr(type(what), "__module__", "") in ("typing", "types")
+    return getattr(type(what), "__module__", "") in ("typing", "types", "collections.abc")
 
 
 if __name__ == "__main__":
