@@ -9,6 +9,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from enum import EnumType
 from pathlib import Path
@@ -115,7 +116,14 @@ def _signature(of: object) -> str:
         told = str(inspect.signature(of))  # type: ignore[arg-type]  # anything that may be called; else it raises
     except (TypeError, ValueError):
         return ""
-    return re.sub(r" at 0x[0-9a-f]+", "", told)
+    told = re.sub(r" at 0x[0-9a-f]+", "", told)
+    return re.sub(r"'Unpack\[(\w+)\]'", lambda found: _keywords(of, found[1]), told)
+
+
+def _keywords(of: object, options: str) -> str:
+    """The keyword arguments that a function or class takes by a `TypedDict` which its module has under that name."""
+    taken = getattr(sys.modules[of.__module__], options).__annotations__
+    return "{" + ", ".join(f"{name}: {getattr(kind, '__forward_arg__', kind)!r}" for name, kind in taken.items()) + "}"
 
 
 def _is_type(what: object) -> bool:
