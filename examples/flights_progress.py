@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.runners.engine.options import EpochProgress
+from headrace.runners import EpochProgress
 
 NEW_YORK = ZoneInfo("America/New_York")
 

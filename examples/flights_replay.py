@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
-from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel import BaseInjector, Batch, Delivery
 
 COLUMNS = ["scheduled_us", "origin", "carrier", "tail", "miles", "delay_min"]
 """What the pipeline needs of a flight: the items of the dict that is a record's value."""

@@ -15,9 +15,7 @@ from math import sqrt
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from headrace.lowlevel.records.record import Record
-from headrace.lowlevel.topology.computation import Computation, Context
-from headrace.lowlevel.topology.timer import Timer
+from headrace.lowlevel import Computation, Context, Record, Timer
 
 HOUR_US = 3_600_000_000
 """Microseconds in an hour."""

@@ -82,7 +82,7 @@ def show(alert: tuple[str, str, int]) -> None:
 
 
 if __name__ == "__main__":
-    from headrace.runners.engine.options import RunOptions
+    from headrace.runners import RunOptions
     from headrace.sdk.pipeline.runner_choice import find_runner
 
     shown = CallSink(lambda epoch, rows: [show(value) for value, _ in rows])

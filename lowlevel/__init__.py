@@ -12,10 +12,13 @@ from headrace.lowlevel.checkpoint.inspection.values import (
     StoredTimer,
     Watermarks,
 )
+from headrace.lowlevel.code_pickling import ShippingError
 from headrace.lowlevel.coders.coder import Coder, PickleCoder
 from headrace.lowlevel.errors import (
     CheckpointError,
+    CoderError,
     CollectedError,
+    DamagedError,
     FencedError,
     HeadraceError,
     KeyEncodingError,
@@ -41,6 +44,7 @@ from headrace.lowlevel.injectors.injector_process import InjectorProcess
 from headrace.lowlevel.injectors.process_injector import ProcessInjector
 from headrace.lowlevel.records.record import Batch, Record
 from headrace.lowlevel.sinks.sink import BeginningSink, CallSink, HoldingSink, ReleasingSink, SendSink, Sink
+from headrace.lowlevel.storage.object_store import PlaceError, StoreError
 from headrace.lowlevel.topology.computation import BundleComputation, Computation, Context, InlineComputation
 from headrace.lowlevel.topology.dead_letter import DeadLetter
 from headrace.lowlevel.topology.redelivery import Once, by_record_id
@@ -61,12 +65,14 @@ __all__ = [
     "CheckpointError",
     "CheckpointView",
     "Coder",
+    "CoderError",
     "CollectedError",
     "ColumnComputation",
     "ColumnContext",
     "CommittedEpoch",
     "Computation",
     "Context",
+    "DamagedError",
     "DeadLetter",
     "Delivery",
     "FencedError",
@@ -85,15 +91,18 @@ __all__ = [
     "Once",
     "PendingRecords",
     "PickleCoder",
+    "PlaceError",
     "ProcessInjector",
     "Record",
     "RecordColumns",
     "ReleasingSink",
     "SendSink",
+    "ShippingError",
     "Sink",
     "Split",
     "StalledError",
     "StepError",
+    "StoreError",
     "StoredFile",
     "StoredHold",
     "StoredLine",

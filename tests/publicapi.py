@@ -9,6 +9,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from enum import EnumType
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 import headrace
 
 GOLDEN = Path(__file__).parent / "golden" / "public_api.txt"
+API = Path(__file__).parents[1] / "docs" / "api"
 BEHIND = (
     "headrace.sdk",
     "headrace.runners",
@@ -27,7 +29,16 @@ BEHIND = (
     "headrace.__main__",
 )
 """What programs do not import from."""
-RUNNERS = ["headrace.runners.local", "headrace.runners.spark", "headrace.runners.reporting", "headrace.runners.beam"]
+RUNNERS = [
+    "headrace.runners",
+    "headrace.runners.beam",
+    "headrace.runners.interactive.interactive_beam",
+    "headrace.runners.local",
+    "headrace.runners.reporting",
+    "headrace.runners.runner",
+    "headrace.runners.sdf_utils",
+    "headrace.runners.spark",
+]
 
 
 def public_modules() -> list[str]:
@@ -45,11 +56,22 @@ def public_names() -> Iterator[tuple[str, object]]:
                 yield f"{module.__name__}.{name}", found
 
 
+def documented_names() -> Iterator[tuple[str, object]]:
+    """Every name on the API pages. Those that no public module has are of objects that a program is given."""
+    for page in sorted(API.glob("*.md")):
+        for path in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.M):
+            module, _, name = path.rpartition(".")
+            yield path, getattr(importlib.import_module(module), name)
+
+
 def listing() -> str:
     """A line for each name, and below a class one for each of its attributes; a second path of a thing is short."""
     lines: list[str] = []
     paths: dict[int, str] = {}
-    names = sorted(public_names(), key=lambda pair: (pair[0].count("."), pair[0]))
+    found = dict(public_names())
+    listed = set(map(id, found.values()))
+    found.update(pair for pair in documented_names() if id(pair[1]) not in listed)
+    names = sorted(found.items(), key=lambda pair: (pair[0].count("."), pair[0]))
     for path, what in names:
         if (inspect.isclass(what) or inspect.isfunction(what)) and what.__module__.startswith("headrace"):
             paths.setdefault(id(what), path)
@@ -94,12 +116,19 @@ def _signature(of: object) -> str:
         told = str(inspect.signature(of))  # type: ignore[arg-type]  # anything that may be called; else it raises
     except (TypeError, ValueError):
         return ""
-    return re.sub(r" at 0x[0-9a-f]+", "", told)
+    told = re.sub(r" at 0x[0-9a-f]+", "", told)
+    return re.sub(r"'Unpack\[(\w+)\]'", lambda found: _keywords(of, found[1]), told)
+
+
+def _keywords(of: object, options: str) -> str:
+    """The keyword arguments that a function or class takes by a `TypedDict` which its module has under that name."""
+    taken = getattr(sys.modules[of.__module__], options).__annotations__
+    return "{" + ", ".join(f"{name}: {getattr(kind, '__forward_arg__', kind)!r}" for name, kind in taken.items()) + "}"
 
 
 def _is_type(what: object) -> bool:
     """Whether it is an alias of a type, which can be called, too."""
-    return getattr(type(what), "__module__", "") in ("typing", "types")
+    return getattr(type(what), "__module__", "") in ("typing", "types", "collections.abc")
 
 
 if __name__ == "__main__":

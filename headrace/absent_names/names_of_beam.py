@@ -189,7 +189,7 @@ ABSENT_NAMES = {
     SinglePrecisionFloatCoder VarInt32Coder named_tuple_from_schema schema_from_element_type
     """,
     "coders.typecoders": "FirstOf",
-    "error": "PValueError PipelineError RunnerError SideInputError TransformError",
+    "error": "PValueError PipelineError RunnerError TransformError",
     "io": """
     BigQueryDisposition BigQueryQueryPriority BigQuerySchemaUpdateOption BigQuerySink BigQuerySource
     FileBasedSink LexicographicKeyRangeTracker MultipleReadFromPubSub OffsetRangeTracker

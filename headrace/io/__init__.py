@@ -28,17 +28,21 @@ from headrace.io.textio import (
 from headrace.sdk.io.database.database_sink import DatabaseWriteError, WriteToDatabase
 from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
 from headrace.sdk.io.epoch_sink import SinkTakenError
+from headrace.sdk.io.files.filesystem import ReachError
 from headrace.sdk.io.foreach_epoch import ForeachEpoch
 from headrace.sdk.io.generate_sequence import GenerateSequence
-from headrace.sdk.io.socket_source import ReadFromSocket
+from headrace.sdk.io.socket_source import ReadFromSocket, SocketError
 from headrace.sdk.io.table_sink import WriteToTables
+from headrace.sdk.io.text.line_ranges import FileError
 from headrace.sdk.transforms.core.source import Read
 from headrace.sdk.transforms.core.write import Write
 
 __all__ = [
     "DatabaseWriteError",
+    "FileError",
     "ForeachEpoch",
     "GenerateSequence",
+    "ReachError",
     "Read",
     "ReadAllFromAvro",
     "ReadAllFromParquet",
@@ -54,6 +58,7 @@ __all__ = [
     "ReadFromText",
     "ReadFromTextWithFilename",
     "SinkTakenError",
+    "SocketError",
     "Write",
     "WriteToAvro",
     "WriteToCsv",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,6 +64,15 @@ def test_the_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     commands = [f"```sh\n{block.code}```\n" for block in blocks("sh") if "headrace " in block.code]
     assert sum(run_page(each, str(README)) for each in commands) == 1
+
+
+def test_on_a_package_index_no_link_is_dead_and_no_checkout_is_assumed() -> None:
+    command = [sys.executable, "-m", "hatch_fancy_pypi_readme", "pyproject.toml"]
+    page = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert not re.findall(r"\]\((?!https?://)[^)]*\)", page)
+    assert "pip install headrace" in page
+    for word in ("no package index", "checkout `", "./dev", "docs/"):
+        assert word not in page
 
 
 def test_a_wrong_block_fails() -> None:

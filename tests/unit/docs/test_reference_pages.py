@@ -10,6 +10,7 @@ import re
 import tomllib
 from functools import cache
 from html import unescape
+from importlib import import_module
 
 import pytest
 
@@ -29,6 +30,7 @@ from headrace.sdk.recording import recorded_step
 from headrace.sdk.transforms.aggregation import approximate_quantiles
 from headrace.sdk.userstate import state_spec
 from tests.pages import DOCS, ROOT
+from tests.publicapi import public_modules
 
 NO_USER_MEETS = {
     "LeftError",
@@ -69,6 +71,20 @@ def test_every_class_of_errors_is_on_the_page_once() -> None:
     assert set(listed) == classes().keys() - NO_USER_MEETS - {"HeadraceError"}
 
 
+def test_every_class_of_errors_is_imported_from_where_the_page_says() -> None:
+    said = re.search(r"^## Where to import them from\n(.*)", text("errors.md"), re.M | re.S)
+    assert said is not None
+    imported = set()
+    for modules, names in re.findall(r"^\| (`headrace.*) \| (.*) \|$", said[1], re.M):
+        parts = names.split(";") if ";" in names else [names]
+        for module, part in zip(re.findall(r"`([\w.]+)`", modules), parts, strict=True):
+            for name in re.findall(r"`(\w+)`", part):
+                assert issubclass(getattr(import_module(module), name), BaseException)
+                assert module in public_modules(), module
+                imported.add(name)
+    assert imported == {*re.findall(r"^\| `(\w+)`", text("errors.md"), re.M), "HeadraceError"}
+
+
 def ancestors(name: str) -> set[str]:
     """All classes that an exception class of the product is a subclass of, as the source names them."""
     bases = set(classes().get(name, []))
@@ -76,7 +92,7 @@ def ancestors(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "line", re.findall(r"^\| `\w+.*$", text("errors.md"), re.M), ids=lambda line: line.split("`")[1]
+    "line", re.findall(r"^\| `\w+`.*$", text("errors.md"), re.M), ids=lambda line: line.split("`")[1]
 )
 def test_bases_are_those_of_the_class(line: str) -> None:
     head = line.split("|")[1]

@@ -8,33 +8,22 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.publicapi import public_names
+from tests.publicapi import documented_names, public_names
 
 ROOT = Path(__file__).parents[3]
-API = ROOT / "docs" / "api"
 
 
-def resolved(path: str) -> object:
-    """What a dotted path names."""
-    module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(module), name)
-
-
-def documented() -> dict[str, object]:
-    """What the API pages have: path -> what it names."""
-    paths = [path for page in sorted(API.glob("*.md")) for path in re.findall(r"^::: (\S+)$", page.read_text(), re.M)]
-    assert len(paths) == len(set(paths)), "a name stands twice"
-    return {path: resolved(path) for path in paths}
-
-
-def test_every_public_name_is_on_a_page() -> None:
-    shown = documented()
-    missing = [path for path, what in public_names() if not any(what is each for each in shown.values())]
+def test_every_public_name_is_on_a_page_once() -> None:
+    paths = Counter(path for path, _ in documented_names())
+    assert not [path for path, count in paths.items() if count > 1]
+    shown = [what for _, what in documented_names()]
+    missing = [path for path, what in public_names() if not any(what is each for each in shown)]
     assert not missing
 
 
