@@ -16,7 +16,7 @@ import re
 import sys
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import apache_beam
 
+from headrace import ptransform_fn
 from headrace.absent_names.absent_modules import RENAMED, AbsentModule
 from headrace.absent_names.alternatives import alternative_to
 
@@ -38,12 +39,13 @@ _WHOLE = ("dataframe", "internal", "ml", "portability", "runners", "tools", "yam
 """Packages of Beam that have one row in the table."""
 _NO_MODULE = re.compile(r"_test$|_perf|_pb2|microbenchmark|^benchmarks$|^load_tests$|^test_data$")
 _USED_BY_BEAM = """
-ApplyPartitionFnFn DoFnProcessParams ReifyWindows WindowIntoFn as_read combine_op commit decode_nested encode_nested
-finalize from_encoded_byte from_payload from_proto get_accumulator_coder get_continuation_trigger get_function_arguments
-get_impl get_output_type get_restriction_coder infer_batch_converters is_compat_version_prior_to is_kv_coder is_late
-key_coder make_fn may_lose_data merge_compatible_environments on_element prefetch register_pickle_urn
-register_structured_urn register_urn replace_all requires_keyed_input reset runner_implemented_transforms side_inputs
-to_proto type_check_inputs type_check_inputs_or_outputs type_check_outputs value_coder version_tag
+ApplyPartitionFnFn DoFnProcessParams PipelineContext ReifyWindows WindowIntoFn as_read combine_op commit decode_nested
+encode_nested finalize from_encoded_byte from_payload from_proto get_accumulator_coder get_continuation_trigger
+get_function_arguments get_impl get_local_namespace get_output_type get_restriction_coder infer_batch_converters
+is_compat_version_prior_to is_kv_coder is_late key_coder make_fn may_lose_data merge_compatible_environments
+on_element outer_namespace prefetch register_pickle_urn register_structured_urn register_urn replace_all
+replace_named_inputs replace_named_outputs requires_keyed_input reset runner_implemented_transforms service
+side_inputs to_proto type_check_inputs type_check_inputs_or_outputs type_check_outputs value_coder version_tag
 """
 _OF_BEAM_ALONE = frozenset(_USED_BY_BEAM.split())
 """Methods of Beam's classes that its own machinery calls."""
@@ -134,12 +136,16 @@ def _is_enumeration(kind: object) -> bool:
 
 def _parameters(function: object) -> list[inspect.Parameter]:
     try:
-        parameters = [*inspect.signature(function).parameters.values()]
-        # A function that `ptransform_fn` made a transform of is applied to its first argument.
-        is_transform = inspect.isfunction(function) and parameters and parameters[0].name == "pcoll"
-        return parameters[1:] if is_transform else parameters  # type: ignore[arg-type] - it may not be callable
+        parameters = [*inspect.signature(function).parameters.values()]  # type: ignore[arg-type] - it may not be callable
     except (TypeError, ValueError):
         return []
+    # A function that `ptransform_fn` made a transform of is applied to its first argument, and takes the others.
+    return parameters[1:] if inspect.isfunction(function) and _is_of_ptransform_fn(function) else parameters
+
+
+def _is_of_ptransform_fn(function: Callable[..., object]) -> bool:
+    decorators = (ptransform_fn, apache_beam.ptransform_fn)
+    return any(function.__code__ is decorator(_differences).__code__ for decorator in decorators)
 
 
 def _differences(beams: Sequence[inspect.Parameter], ours: Sequence[inspect.Parameter]) -> Iterator[str]:
@@ -153,7 +159,8 @@ def _differences(beams: Sequence[inspect.Parameter], ours: Sequence[inspect.Para
     by_place = [each.name for place, each, there, our in common if _is_positional(each) and not _is_positional(our)]
     if by_place:
         yield f"{_code(by_place)} only by name"
-    if moved := [each.name for place, each, there, our in common if _is_positional(our) and place != there]:
+    both = [(place, each, there) for place, each, there, our in common if _is_positional(each) and _is_positional(our)]
+    if moved := [each.name for place, each, there in both if place != there]:
         yield f"{_code(moved)} at another place"
     if defaults := [each.name for _, each, _, our in common if not _same_default(each.default, our.default)]:
         yield f"another default of {_code(defaults)}"

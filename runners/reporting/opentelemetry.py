@@ -14,7 +14,7 @@ from headrace.runners.reporting.figures import step_figures
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-_COUNTERS = ("records_in", "records_out", "late", "dropped_late", "duplicates", "timers")
+_COUNTERS = ("records_in", "records_out", "late", "dropped_late", "duplicates", "dead_letters", "timers")
 _GAUGES = (("watermark", "s", 1e6), ("lag", "s", 1e6), ("state_bytes", "By", 1))
 
 

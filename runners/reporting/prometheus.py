@@ -24,6 +24,7 @@ _COUNTERS = {
     "late": "Records that were behind the low watermark.",
     "dropped_late": "Late records that were dropped.",
     "duplicates": "Records that had been processed before, and were dropped.",
+    "dead_letters": "Records for which user code raised, and that were set aside.",
     "timers": "Timers that have fired.",
 }
 _GAUGES = {

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import cast
 
+from headrace.lowlevel import metric
+from headrace.lowlevel.topology import dead_letter
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, FunctionDoFn, MapFn
 from headrace.sdk.functions.time_limit import TimeLimit
 from headrace.sdk.model.tagged_output import TaggedOutput
@@ -17,6 +19,8 @@ from headrace.sdk.windows import BoundedWindow
 
 _log = logging.getLogger(__name__)
 _NO_OUTPUTS = (str, bytes, dict)
+DEAD_LETTERS = metric.Metric("counter", metric.ENGINE, dead_letter.DEAD_LETTERS)
+"""The elements that a step could not process, among the metrics of the engine."""
 
 ErrorInfo = tuple[type[BaseException], str, list[str]]
 """Class of an error, its `repr`, and the lines of its traceback."""
@@ -72,6 +76,7 @@ class Guard:
                 self._rules.on_failure(error, element)
             except Exception:
                 _log.warning("on_failure_callback failed for %.200r", element, exc_info=True)
+        metric.report(DEAD_LETTERS, 1)
         info = (_known_class(type(error)), repr(error), traceback.format_exception(error))
         return TaggedOutput(self._rules.tag, (element, info))
 

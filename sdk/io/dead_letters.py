@@ -8,10 +8,12 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
+from headrace.lowlevel import metric
 from headrace.lowlevel.coders.key_types import class_of
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import MODULE, address, stored_as
 from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.functions.exception_guard import DEAD_LETTERS
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import DoOutputsTuple, PBegin, PCollection
 from headrace.sdk.model.tagged_output import TaggedOutput
@@ -108,6 +110,7 @@ class _SetApart(DoFn):
 
     def process(self, element: object) -> Iterator[object]:
         if isinstance(element, Unreadable):
+            metric.report(DEAD_LETTERS, 1)
             yield TaggedOutput(self._tag, (element.record, tuple(element.failure)))
         else:
             yield element

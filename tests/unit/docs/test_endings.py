@@ -73,9 +73,9 @@ def run(*arguments: str) -> tuple[str, int]:
 
 ENDINGS = {
     "the input has ended": ("program.py:count", "--checkpoint=state"),
-    "a step raised": ("program.py:fails",),
-    "a hold that nothing releases": ("program.py:holds",),
-    "the program changed, and its state has no meaning for it": ("program.py:other", "--checkpoint=before"),
+    "a step raised an exception": ("program.py:fails",),
+    "a hold that nothing can release": ("program.py:holds",),
+    "the program has changed and cannot use its state": ("program.py:other", "--checkpoint=before"),
     "no such pipeline, option or place": ("program.py:cuont",),
     "Ctrl-C": ("program.py:stops", "--checkpoint=stopped"),
 }
@@ -97,7 +97,7 @@ def test_what_a_command_says(what: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_what_a_driver_says_that_was_replaced() -> None:
-    text, _ = rows()["another driver has taken the checkpoint over"]
+    text, _ = rows()["another driver has taken over the checkpoint"]
     store = ObjectStore("memory://")
     first = Checkpoint.open(store, "a", Fingerprint(()), 0)
     Checkpoint.open(store, "b", Fingerprint(()), 0)
@@ -110,9 +110,9 @@ def test_what_a_driver_says_that_was_replaced() -> None:
     [
         ("SIGTERM (Kubernetes, systemd, `kill`)", signals.signal.SIGTERM, ""),
         ("SIGHUP (the terminal was closed)", signals.signal.SIGHUP, ""),
-        ("user code that does not let go 5 seconds later", signals.signal.SIGTERM, signals._AT_ONCE),
+        ("user code that does not return 5 seconds later", signals.signal.SIGTERM, signals._AT_ONCE),
         (
-            "one of these twice, a second or more apart, or an epoch that takes more than 20 seconds to end",
+            "two such signals, a second or more apart, or an epoch that takes more than 20 seconds to end",
             signals.signal.SIGTERM,
             signals._EARLY,
         ),

@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from unittest.mock import patch
 from urllib.request import urlopen
 
@@ -16,6 +17,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from rich.console import Console
 
 import headrace as beam
+from headrace.lowlevel import Computation
 from headrace.lowlevel.metric import ENGINE, Metric
 from headrace.lowlevel.metric_cells import CounterCell
 from headrace.lowlevel.time import MIN_TIMESTAMP
@@ -144,6 +146,39 @@ def test_prometheus_is_told_steps_phases_and_what_users_count() -> None:
         'headrace_epoch_seconds{phase="commit"}',
     ):
         assert line in text
+
+
+class Refuses(Computation):
+    def process_record(self, record, context) -> None:
+        raise ValueError("refused")
+
+
+def run_with_dead_letters(reporter: object, folder: Path) -> None:
+    """A line that is no JSON, an element for which a function raises, and one for which a computation does."""
+    (folder / "numbers.json").write_text('{"n": 1}\nno JSON\n{"n": 0}\n')
+    with beam.Pipeline("LocalRunner", PipelineOptions([], progress=reporter)) as pipeline:
+        source = beam.io.ReadFromJson(str(folder / "numbers.json"))
+        rows, _ = pipeline | "Read" >> source.with_exception_handling()
+        parts, _ = rows | "Divide" >> beam.Map(lambda row: 1 / row.n).with_exception_handling()
+        _ = parts | "Refuse" >> beam.RunComputation(Refuses(), key=str, outputs="none", dead_letters="refused")
+
+
+def test_prometheus_and_opentelemetry_are_told_of_what_is_set_aside(tmp_path: Path) -> None:
+    registry, reader = CollectorRegistry(), InMemoryMetricReader()
+    telemetry = OpenTelemetryReporter(MeterProvider([reader]).get_meter("test"))
+    run_with_dead_letters(Reporters(PrometheusReporter(registry=registry), telemetry), tmp_path)
+    text = generate_latest(registry).decode()
+    for step in ("Read/Set apart", "Divide/Try", "Refuse"):
+        assert f'headrace_dead_letters_total{{step="{step}"}} 1.0' in text
+    data = reader.get_metrics_data()
+    assert data is not None
+    found = {
+        point.attributes["step"]: point.value
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics
+        for point in metric.data.data_points
+        if metric.name == "headrace.dead_letters"
+    }
+    assert found == {"Read/Set apart": 1, "Divide/Try": 1, "Refuse": 1}
 
 
 def test_prometheus_is_served_while_the_run_goes_on_and_not_after() -> None:
