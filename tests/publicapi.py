@@ -27,7 +27,18 @@ BEHIND = (
     "headrace.__main__",
 )
 """What programs do not import from."""
-RUNNERS = ["headrace.runners.local", "headrace.runners.spark", "headrace.runners.reporting", "headrace.runners.beam"]
+RUNNERS = [
+    "headrace.runners",
+    "headrace.runners.local",
+    "headrace.runners.spark",
+    "headrace.runners.reporting",
+    "headrace.runners.reporting.prometheus",
+    "headrace.runners.reporting.opentelemetry",
+    "headrace.runners.beam",
+    "headrace.runners.interactive.interactive_beam",
+    "headrace.runners.runner",
+    "headrace.runners.sdf_utils",
+]
 
 
 def public_modules() -> list[str]:
