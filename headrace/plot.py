@@ -44,6 +44,11 @@ def figure(
 ) -> Figure:
     """Return a matplotlib figure of a recording, or of several recordings side by side.
 
+    >>> from headrace.recording import Arrival, Recording, StepRecording
+    >>> step = StepRecording("Sum", arrivals=(Arrival(1_000_000, 5_000_000, "red", 7),))
+    >>> figure(Recording((step,)), title="Sums of red").axes[0].get_ylabel()
+    'processing time'
+
     Args:
         recording: A recording such as `result.recording`, one or several steps of a recording, or the place of a file
             or a checkpoint.
@@ -69,6 +74,15 @@ def save(
     """Write a static picture, whose format follows from the suffix of the path: `.svg`, `.png` or `.pdf`.
 
     The other arguments and the errors are those of `figure`. Raises ValueError for another suffix.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from headrace.recording import Arrival, Recording, StepRecording
+    >>> step = StepRecording("Sum", arrivals=(Arrival(1_000_000, 5_000_000, "red", 7),))
+    >>> with TemporaryDirectory() as folder:
+    ...     save(Recording((step,)), f"{folder}/sum.svg")
+    ...     Path(folder, "sum.svg").stat().st_size > 1000
+    True
     """
     if Path(path).suffix.lower() not in STATIC:
         raise ValueError(
@@ -89,6 +103,15 @@ def html(
 
     The other arguments and the errors are those of `figure`, but matplotlib is not needed. If the address of the page
     ends in a processing time, such as `#12:07:30`, the page shows this time.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from headrace.recording import Arrival, Recording, StepRecording
+    >>> step = StepRecording("Sum", arrivals=(Arrival(1_000_000, 5_000_000, "red", 7),))
+    >>> with TemporaryDirectory() as folder:
+    ...     html(Recording((step,)), f"{folder}/sum.html")
+    ...     Path(folder, "sum.html").read_text().startswith("<!DOCTYPE html>")
+    True
     """
     Path(path).write_text(page(panels(_read(recording), step, key, title)), encoding="utf-8")
 

@@ -1,5 +1,6 @@
 """MillWheel's primitives: keyed computations, state, timers, low watermarks, injectors (the 2013 paper)."""
 
+from headrace.lowlevel.checkpoint.compatibility import Consent
 from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointView
 from headrace.lowlevel.checkpoint.inspection.values import (
     CommittedEpoch,
@@ -45,6 +46,7 @@ from headrace.lowlevel.injectors.process_injector import ProcessInjector
 from headrace.lowlevel.records.record import Batch, Record
 from headrace.lowlevel.sinks.sink import BeginningSink, CallSink, HoldingSink, ReleasingSink, SendSink, Sink
 from headrace.lowlevel.storage.object_store import PlaceError, StoreError
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.lowlevel.topology.computation import BundleComputation, Computation, Context, InlineComputation
 from headrace.lowlevel.topology.dead_letter import DeadLetter
 from headrace.lowlevel.topology.redelivery import Once, by_record_id
@@ -56,6 +58,9 @@ from headrace.lowlevel.vectorized.fields import Field
 from headrace.lowlevel.vectorized.rows import RecordColumns, TimerColumns
 
 __all__ = [
+    "MAX_TIMESTAMP",
+    "MIN_TIMESTAMP",
+    "SECOND",
     "BaseInjector",
     "Batch",
     "BeginningSink",
@@ -71,6 +76,7 @@ __all__ = [
     "ColumnContext",
     "CommittedEpoch",
     "Computation",
+    "Consent",
     "Context",
     "DamagedError",
     "DeadLetter",

@@ -8,11 +8,29 @@ from headrace.lowlevel.stored_names import stored_as
 
 
 class HeadraceError(Exception):
-    """Base of all errors of this package."""
+    """Base of all errors of this package.
+
+    >>> import headrace as beam
+    >>> try:
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | "Numbers" >> beam.Create([1, 0]) | "Invert" >> beam.Map(lambda number: 1 / number)
+    ... except HeadraceError as error:
+    ...     print(type(error).__name__, error.step, error.value)
+    StepError Invert 0
+    """
 
 
 class TopologyError(HeadraceError, ValueError):
-    """A topology or pipeline cannot run; raised while it is built, before anything has run."""
+    """A topology or pipeline cannot run; raised while it is built, before anything has run.
+
+    >>> from headrace.lowlevel import CallSink, Topology
+    >>> topology = Topology()
+    >>> topology.sink("print", "words", CallSink(print))
+    >>> topology.validate()
+    Traceback (most recent call last):
+      ...
+    headrace.lowlevel.errors.TopologyError: ...
+    """
 
 
 _REMEDY = (
@@ -22,7 +40,16 @@ _REMEDY = (
 
 
 class KeyEncodingError(HeadraceError, TypeError):
-    """A key has no deterministic encoding."""
+    """A key has no deterministic encoding.
+
+    >>> import headrace as beam
+    >>> try:
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | beam.Create([(object(), 1)]) | beam.GroupByKey()
+    ... except StepError as error:
+    ...     print(error.step, type(error.__cause__).__name__)
+    GroupByKey KeyEncodingError
+    """
 
     def __init__(self, key: object, remedy: str | None = None) -> None:
         self.key = key
@@ -47,6 +74,14 @@ class StepError(HeadraceError, RuntimeError):
 
     If possible, the error that `Pipeline.run` raises is an instance of the class that user code raised as well. The
     original exception is its `__cause__`.
+
+    >>> import headrace as beam
+    >>> try:
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | "Lines" >> beam.Create(["12", "twelve"]) | "Parse" >> beam.Map(int)
+    ... except ValueError as error:
+    ...     print(isinstance(error, StepError), error.step, error.key, error.value, repr(error.__cause__))
+    True Parse None twelve ValueError("invalid literal for int() with base 10: 'twelve'")
 
     Args:
         step: Label of the step.
@@ -93,15 +128,51 @@ def sendable(value: object) -> object:
 
 
 class StalledError(HeadraceError, RuntimeError):
-    """A hold keeps the watermark back, and no timer is left that could release it. Earlier epochs are committed."""
+    """A hold keeps the watermark back, and no timer is left that could release it. Earlier epochs are committed.
+
+    >>> from headrace.lowlevel import BoundedInjector, Computation, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> class Holder(Computation):
+    ...     def process_record(self, record, context):
+    ...         context.hold(record.timestamp)
+    >>> topology = Topology()
+    >>> topology.injector("visits", BoundedInjector([("red", 5)]))
+    >>> topology.computation("holder", Holder(), {"visits": str}, ["out"])
+    >>> topology.computation("reader", Computation(), {"out": str})
+    >>> LocalRunner().run_topology(topology)
+    Traceback (most recent call last):
+      ...
+    headrace.lowlevel.errors.StalledError: ...
+    """
 
 
 class FencedError(HeadraceError, RuntimeError):
-    """Another driver has taken over the checkpoint. Nothing that this driver tried after that is committed."""
+    """Another driver has taken over the checkpoint. Nothing that this driver tried after that is committed.
+
+    >>> import headrace as beam
+    >>> from tempfile import TemporaryDirectory
+    >>> from headrace.options.pipeline_options import PipelineOptions
+    >>> def run(checkpoint, progress):
+    ...     options = PipelineOptions(checkpoint=checkpoint, progress=progress, max_records_per_epoch=1)
+    ...     with beam.Pipeline("LocalRunner", options) as pipeline:
+    ...         _ = pipeline | beam.Create([("red", 1), ("red", 2)]) | beam.CombinePerKey(sum)
+    >>> with TemporaryDirectory() as folder:
+    ...     run(folder, lambda progress: run(folder, None))
+    Traceback (most recent call last):
+      ...
+    headrace.lowlevel.errors.FencedError: ...
+    """
 
 
 class CheckpointError(HeadraceError, RuntimeError):
-    """A checkpoint cannot be read, is damaged, or belongs to another program. Nothing was changed."""
+    """A checkpoint cannot be read, is damaged, or belongs to another program. Nothing was changed.
+
+    >>> from headrace.lowlevel import CheckpointView
+    >>> CheckpointView.of("memory://")
+    Traceback (most recent call last):
+      ...
+    headrace.lowlevel.errors.CheckpointError: there is no checkpoint at memory://; correct the location
+    """
 
 
 EMPTY = "it is empty"
@@ -121,8 +192,31 @@ class DamagedError(CheckpointError):
 
 
 class CollectedError(CheckpointError):
-    """Files of an older commit were deleted because the run has gone on; the remedy is to read the checkpoint again."""
+    """Files of an older commit were deleted because the run has gone on; the remedy is to read the checkpoint again.
+
+    >>> from headrace.lowlevel import CheckpointView
+    >>> def timers(place):
+    ...     while True:
+    ...         try:
+    ...             return CheckpointView.of(place).timers()
+    ...         except CollectedError:
+    ...             continue  # the run has gone on meanwhile: its newer commit is read
+    """
 
 
 class TopologyChangeError(CheckpointError):
-    """A changed pipeline cannot go on with the stored state. Nothing was changed, and a running pipeline goes on."""
+    """A changed pipeline cannot go on with the stored state. Nothing was changed, and a running pipeline goes on.
+
+    >>> import headrace as beam
+    >>> from tempfile import TemporaryDirectory
+    >>> from headrace.options.pipeline_options import PipelineOptions
+    >>> def run(label, checkpoint):
+    ...     with beam.Pipeline("LocalRunner", PipelineOptions(checkpoint=checkpoint)) as pipeline:
+    ...         _ = pipeline | "Pairs" >> beam.Create([("red", 1)]) | label >> beam.CombinePerKey(sum)
+    >>> with TemporaryDirectory() as folder:
+    ...     run("Sum", folder)
+    ...     run("Total", folder)
+    Traceback (most recent call last):
+      ...
+    headrace.lowlevel.errors.TopologyChangeError: ...
+    """

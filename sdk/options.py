@@ -211,7 +211,11 @@ def any_option(more: Collection[type[PipelineOptions]] = ()) -> Parser:
 
 
 class StandardOptions(PipelineOptions):
-    """Options of every runner: the choice of the runner, and `streaming`, which has no effect."""
+    """Options of every runner: the choice of the runner, and `streaming`, which has no effect.
+
+    >>> StandardOptions(["--runner=LocalRunner"]).runner
+    'LocalRunner'
+    """
 
     runner: str | None
     streaming: bool
@@ -223,7 +227,11 @@ class StandardOptions(PipelineOptions):
 
 
 class TypeOptions(PipelineOptions):
-    """Options of the checks while the pipeline is built and while it runs."""
+    """Options of the checks while the pipeline is built and while it runs.
+
+    >>> TypeOptions(["--runtime_type_check"]).runtime_type_check
+    True
+    """
 
     allow_unsafe_triggers: bool
     pipeline_type_check: bool
@@ -249,6 +257,9 @@ class SetupOptions(PipelineOptions):
     """Options of how code reaches the workers.
 
     Functions of the main module are always sent together with everything that they use from this module.
+
+    >>> SetupOptions(["--save_main_session"]).save_main_session
+    True
     """
 
     save_main_session: bool
@@ -267,7 +278,12 @@ _UPGRADE = (
 
 
 class EngineOptions(PipelineOptions):
-    """Options of Headrace's own engine; times are in seconds."""
+    """Options of Headrace's own engine; times are in seconds.
+
+    >>> options = EngineOptions(["--checkpoint=state", "--latency_aim=0.5"])
+    >>> options.checkpoint, options.latency_aim
+    ('state', 0.5)
+    """
 
     checkpoint: str | None
     drain: bool

@@ -36,7 +36,14 @@ class RunResult(Protocol):
 
 
 class PipelineState:
-    """Names of the states of a run. A run that has a result is `DONE`; a run that fails raises an exception instead."""
+    """Names of the states of a run. A run that has a result is `DONE`; a run that fails raises an exception instead.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([1])
+    >>> pipeline.result.state == PipelineState.DONE
+    True
+    """
 
     UNKNOWN = "UNKNOWN"
     STARTING = "STARTING"

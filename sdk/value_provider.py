@@ -19,11 +19,30 @@ SelfT = TypeVar("SelfT")
 
 
 class RuntimeValueProviderError(HeadraceError, RuntimeError):
-    """A value that is known when the pipeline runs was asked for before."""
+    """A value that is known when the pipeline runs was asked for before.
+
+    >>> RuntimeValueProvider.set_runtime_options(None)  # as before the first run of a process
+    >>> RuntimeValueProvider("threshold", int, 10).get()
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.value_provider.RuntimeValueProviderError: ...
+    """
 
 
 class ValueProvider(ABC):
-    """A value that may be known only when the pipeline runs."""
+    """A value that may be known only when the pipeline runs.
+
+    >>> import headrace as beam
+    >>> class Above(beam.DoFn):
+    ...     def __init__(self, least):
+    ...         self.least = least
+    ...     def process(self, number):
+    ...         if number > self.least.get():
+    ...             yield number
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([5, 15]) | beam.ParDo(Above(StaticValueProvider(int, "10"))) | beam.Map(print)
+    15
+    """
 
     @abstractmethod
     def is_accessible(self) -> bool:
@@ -71,6 +90,12 @@ class StaticValueProvider(ValueProvider):
 
 class RuntimeValueProvider(ValueProvider):
     """The value of an option that was not given: its default, once a pipeline runs.
+
+    >>> import headrace as beam
+    >>> threshold = RuntimeValueProvider("threshold", int, 10)
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([5, 15]) | beam.Filter(lambda number: number > threshold.get()) | beam.Map(print)
+    15
 
     Args:
         option_name: Name of the option.
@@ -154,6 +179,15 @@ def check_accessible(
     value_provider_list: Sequence[str],
 ) -> Callable[[Method[SelfT, P, ResultT]], Method[SelfT, P, ResultT]]:
     """A decorator of methods that raises `RuntimeValueProviderError` unless values of the object are accessible.
+
+    >>> class Reader:
+    ...     def __init__(self, path):
+    ...         self.path = path
+    ...     @check_accessible(["path"])
+    ...     def read(self):
+    ...         return self.path.get()
+    >>> Reader(StaticValueProvider(str, "scores.csv")).read()
+    'scores.csv'
 
     Args:
         value_provider_list: Names of the object's attributes that are value providers.

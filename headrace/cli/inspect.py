@@ -13,7 +13,6 @@ from rich.console import Console
 from headrace.cli.ending import MisuseError, endings
 from headrace.cli.tables import Column, Figures, print_facts, print_table, ranges
 from headrace.lowlevel import CheckpointError, CheckpointView
-from headrace.runners.engine.driver.checkpoint_journal import checkpoint_store
 from headrace.sdk.recording.checkpoint_report import Report, plain, report_of
 
 Place = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Directory or URL of a checkpoint.")]
@@ -49,7 +48,7 @@ def inspect(
 def view_of(place: str, epoch: int | None = None) -> CheckpointView:
     """Return a view of a checkpoint at its last commit, or at an earlier epoch. Raises `MisuseError`."""
     try:
-        view = CheckpointView.of(checkpoint_store(place))
+        view = CheckpointView.of(place)
         return view if epoch is None else view.at_epoch(epoch)
     except CheckpointError as error:
         raise MisuseError(str(error)) from error

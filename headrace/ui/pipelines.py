@@ -11,7 +11,6 @@ from headrace.lowlevel import CheckpointError, CheckpointView, Topology
 from headrace.lowlevel.checkpoint import Manifest
 from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
 from headrace.lowlevel.storage.credentials import hidden
-from headrace.runners.engine.driver.checkpoint_journal import checkpoint_store
 from headrace.runners.engine.options import EpochProgress
 from headrace.ui.pace import Pace
 from headrace.ui.snapshots.course import Course
@@ -53,7 +52,7 @@ class CheckpointReader:
 
     def open(self) -> CheckpointView:
         """The view of the last commit, read now. Raises what `UNREADABLE` lists."""
-        return CheckpointView.of(checkpoint_store(self.place, self._key))
+        return CheckpointView.of(self.place, checkpoint_key=self._key)
 
     def look(self) -> bool:
         """Read the last commit if that is due; returns whether it was read."""

@@ -20,7 +20,16 @@ _SINGLE: dict[bytes, object] = {b"n": None, b"T": True, b"F": False}
 
 
 class Coder(Protocol):
-    """A conversion of values to bytes and back."""
+    """A conversion of values to bytes and back.
+
+    >>> class Number:
+    ...     def encode(self, value):
+    ...         return value.to_bytes(8, "big")
+    ...     def decode(self, data):
+    ...         return int.from_bytes(data, "big")
+    >>> Number().decode(Number().encode(7))
+    7
+    """
 
     def encode(self, value: object) -> bytes:
         """Convert a value to bytes."""

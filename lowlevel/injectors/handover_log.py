@@ -26,21 +26,25 @@ from headrace.lowlevel.coders.coder import Coder
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.storage import envelope
-from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore
+from headrace.lowlevel.storage.object_store import Location, ObjectStorage, ObjectStore
 from headrace.lowlevel.time import MIN_TIMESTAMP
 
 FORMAT_VERSION = 1
 """Format version of entries and records."""
 _ENTRY, _RECORDS = "hand-over of an injector's process", "records of an injector's process"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-Location = str | os.PathLike[str] | ObjectStorage
-"""A directory path, a URL, or an `ObjectStorage`."""
 
 
 class HandoverError(HeadraceError, ValueError):
     """A hand-over was refused, or a stored one cannot be read. Nothing of the refused hand-over counts.
 
     A hand-over is refused if its process is not expected, has closed, was replaced, or moves its watermark back.
+
+    >>> from headrace.lowlevel import ProcessInjector
+    >>> ProcessInjector("memory://", [])
+    Traceback (most recent call last):
+      ...
+    headrace.lowlevel.injectors.handover_log.HandoverError: no process is expected, so the watermark could ...
     """
 
 

@@ -19,7 +19,17 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 
 class Split(Protocol):
-    """A part of a delivery that one task reads. It is pickled and sent to the task, so it should be small."""
+    """A part of a delivery that one task reads. It is pickled and sent to the task, so it should be small.
+
+    >>> class Numbers:
+    ...     def __init__(self, start, stop):
+    ...         self.start, self.stop = start, stop
+    ...     def read(self):
+    ...         numbers = list(range(self.start, self.stop))
+    ...         yield Batch(numbers, [number * 1_000_000 for number in numbers])
+    >>> [list(batch.rows()) for batch in Numbers(3, 5).read()]
+    [[(3, 3000000), (4, 4000000)]]
+    """
 
     def read(self) -> Iterable[Batch]:
         """Read the records, in batches; timestamps are microseconds UTC."""
@@ -35,7 +45,14 @@ class SizedSplit(Split, Protocol):
 
 @runtime_checkable
 class TellingSplit(Split, Protocol):
-    """A split that reports to its injector what was found while the split was read."""
+    """A split that reports to its injector what was found while the split was read.
+
+    >>> class Numbers(MemorySplit):
+    ...     def told(self):
+    ...         return max(self.batch.timestamps)
+    >>> isinstance(Numbers(Batch([7], [5])), TellingSplit), Numbers(Batch([7], [5])).told()
+    (True, 5)
+    """
 
     def told(self) -> object:
         """The report, a value that can be pickled. It is called in the task, after the last batch."""
@@ -62,7 +79,12 @@ class MemorySplit:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What an injector contributes to one epoch."""
+    """What an injector contributes to one epoch.
+
+    >>> delivery = Delivery([MemorySplit(Batch(["a", "b"], [1, 2]))], position=2, watermark=3)
+    >>> delivery.done, delivery.idle, delivery.position
+    (False, False, 2)
+    """
 
     splits: Sequence[Split]
     position: object
@@ -81,7 +103,23 @@ class Delivery:
 
 
 class Injector(Protocol):
-    """A source of records with a low watermark. An injector holds configuration only; its state is the position."""
+    """A source of records with a low watermark. An injector holds configuration only; its state is the position.
+
+    >>> class Numbers(BaseInjector):
+    ...     def plan(self, position, limit, splits):
+    ...         numbers = list(range(position, min(position + limit, 5)))
+    ...         end = position + len(numbers)
+    ...         return Delivery([MemorySplit(Batch(numbers, numbers))], end, watermark=end, done=end == 5)
+    >>> from headrace.lowlevel import CallSink, Topology
+    >>> from headrace.runners import RunOptions
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("numbers", Numbers())
+    >>> topology.sink("print", "numbers", CallSink(lambda epoch, rows: print(epoch, rows)))
+    >>> result = LocalRunner().run_topology(topology, RunOptions(max_records_per_epoch=3))
+    1 [(0, 0), (1, 1), (2, 2)]
+    2 [(3, 3), (4, 4)]
+    """
 
     max_delay: int | None
     """Bound on out-of-orderness, microseconds: the watermark also follows the greatest timestamp, at this distance.
@@ -108,7 +146,16 @@ class Injector(Protocol):
 
 @runtime_checkable
 class LearningInjector(Injector, Protocol):
-    """An injector whose next position depends on what the tasks find while they read."""
+    """An injector whose next position depends on what the tasks find while they read.
+
+    >>> class Counted(BaseInjector):
+    ...     def plan(self, position, limit, splits):
+    ...         return Delivery([], position, done=True)
+    ...     def learned(self, position, told):
+    ...         return position + sum(told)
+    >>> isinstance(Counted(), LearningInjector), Counted().learned(2, [3, 4])
+    (True, 9)
+    """
 
     def learned(self, position: object, told: Sequence[object]) -> object:
         """The position to commit with an epoch.
@@ -143,7 +190,13 @@ class WakingInjector(Injector, Protocol):
 
 
 class BaseInjector:
-    """Base class with the defaults of an injector: no `max_delay`, no record ids, positions that begin with 0."""
+    """Base class with the defaults of an injector: no `max_delay`, no record ids, positions that begin with 0.
+
+    >>> class Numbers(BaseInjector):
+    ...     max_delay = 5_000_000
+    >>> Numbers().start(), Numbers().max_delay, Numbers().record_ids
+    (0, 5000000, False)
+    """
 
     max_delay: int | None = None
     record_ids: bool = False

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from headrace.lowlevel.coders.coder import Coder, PickleCoder
-from headrace.lowlevel.injectors.handover_log import Handover, HandoverEntry, HandoverError, Location, check_name
+from headrace.lowlevel.injectors.handover_log import Handover, HandoverEntry, HandoverError, check_name
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
 from headrace.lowlevel.injectors.notification_pipe import NotificationPipe
 from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.storage.object_store import Location
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
@@ -80,6 +81,18 @@ class ProcessInjector(BaseInjector):
 
     Its watermark is the least watermark of all expected processes. A process that has never reported, or has stopped,
     holds the watermark, and `explain` names the process. The input has ended when all processes have closed.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from headrace.lowlevel import CallSink, InjectorProcess, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> with TemporaryDirectory() as place:
+    ...     for name, row in {"left": ("red", 5), "right": ("blue", 3)}.items():
+    ...         InjectorProcess.open(place, name).write([row]).close()
+    ...     topology = Topology()
+    ...     topology.injector("visits", ProcessInjector(place, ["left", "right"]))
+    ...     topology.sink("print", "visits", CallSink(lambda epoch, rows: print(sorted(rows))))
+    ...     result = LocalRunner().run_topology(topology)
+    [('blue', 3), ('red', 5)]
 
     Args:
         place: A directory, URL or store that processes, driver and workers can reach, used by this injector alone.

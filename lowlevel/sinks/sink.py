@@ -18,7 +18,21 @@ from headrace.lowlevel.stored_names import named
 
 
 class Sink(Protocol):
-    """A destination of rows. It is sent to the tasks, where `stage` runs; `deliver` runs on the driver."""
+    """A destination of rows. It is sent to the tasks, where `stage` runs; `deliver` runs on the driver.
+
+    >>> class Printed:
+    ...     def stage(self, batch, epoch, interval, token):
+    ...         return repr(batch.values).encode() if len(batch) else None
+    ...     def deliver(self, epoch, receipts):
+    ...         print(epoch, [receipt.decode() for receipt in receipts])
+    >>> from headrace.lowlevel import BoundedInjector, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("words", BoundedInjector([("a", 1), ("b", 2)]))
+    >>> topology.sink("print", "words", Printed())
+    >>> result = LocalRunner(intervals=1).run_topology(topology)
+    1 ["['a', 'b']"]
+    """
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
         """Store the rows of one task without making them visible. It runs in the task.
@@ -39,7 +53,12 @@ class Sink(Protocol):
 
 @runtime_checkable
 class ReleasingSink(Sink, Protocol):
-    """A destination that also takes weak productions: before the commit, at least once (MillWheel paper §6.1.3)."""
+    """A destination that also takes weak productions: before the commit, at least once (MillWheel paper §6.1.3).
+
+    >>> from headrace.lowlevel import CallSink, SendSink
+    >>> isinstance(SendSink(lambda rows: True), ReleasingSink), isinstance(CallSink(print), ReleasingSink)
+    (True, False)
+    """
 
     def release(self, batch: Batch, epoch: int, interval: int, token: str) -> bool:
         """Deliver rows now; True if the destination has acknowledged them.
@@ -53,7 +72,23 @@ class ReleasingSink(Sink, Protocol):
 
 @runtime_checkable
 class BeginningSink(Sink, Protocol):
-    """A destination that is notified when a run begins and when it has ended."""
+    """A destination that is notified when a run begins and when it has ended.
+
+    >>> class Table(CallSink):
+    ...     def begin(self, anew):
+    ...         print("begins anew" if anew else "goes on")
+    ...     def finish(self, epoch, ended):
+    ...         print("finished behind epoch", epoch)
+    >>> from headrace.lowlevel import BoundedInjector, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("words", BoundedInjector([("a", 1)]))
+    >>> topology.sink("table", "words", Table(lambda epoch, rows: print(rows)))
+    >>> result = LocalRunner().run_topology(topology)
+    begins anew
+    [('a', 1)]
+    finished behind epoch 1
+    """
 
     def begin(self, anew: bool) -> bytes | None:
         """Prepare the destination for a run. It runs on the driver, before any input is read.
@@ -81,7 +116,18 @@ class BeginningSink(Sink, Protocol):
 
 @runtime_checkable
 class HoldingSink(BeginningSink, Protocol):
-    """A destination that can keep delivered rows hidden for a while."""
+    """A destination that can keep delivered rows hidden for a while.
+
+    >>> class Hidden(CallSink):
+    ...     def begin(self, anew):
+    ...         return None
+    ...     def held(self):
+    ...         return b"folder of the hidden rows"
+    ...     def finish(self, epoch, ended):
+    ...         pass
+    >>> isinstance(Hidden(print), HoldingSink), isinstance(CallSink(print), HoldingSink)
+    (True, False)
+    """
 
     def held(self) -> bytes | None:
         """A receipt for every commit, with or without rows, that names the location of hidden rows.

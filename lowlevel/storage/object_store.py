@@ -86,6 +86,10 @@ class ObjectStorage(Protocol):
         """The location of the store, for messages."""
 
 
+Location = str | os.PathLike[str] | ObjectStorage
+"""A directory path, a URL, or an `ObjectStorage`."""
+
+
 class ObjectStore:
     """An `ObjectStorage` in a local directory (path or `file://`), in memory (`memory://`), or at any URL of obstore.
 

@@ -9,13 +9,14 @@ another checkpoint with the same secret are refused. Other processes get only th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from hashlib import blake2b
 from hmac import compare_digest
 
 from headrace.lowlevel.errors import EMPTY, CheckpointError, DamagedError
 from headrace.lowlevel.storage import object_names
-from headrace.lowlevel.storage.object_store import ObjectStorage
+from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore
 
 MAGIC = b"HEADSIGN"
 KEY_VARIABLE = "HEADRACE_CHECKPOINT_KEY"
@@ -158,6 +159,11 @@ class _CarriedStore(SignedStore):
 def signed(store: ObjectStorage, secret: str | bytes | None) -> ObjectStorage:
     """The store with signatures; the store itself if the secret is None."""
     return store if secret is None else SignedStore(store, secret)
+
+
+def checkpoint_store(place: str | os.PathLike[str], secret: str | bytes | None = None) -> ObjectStorage:
+    """The storage at a directory or URL, signed if there is a secret: this one, else that in `KEY_VARIABLE`."""
+    return signed(ObjectStore(place), os.environ.get(KEY_VARIABLE) if secret is None else secret)
 
 
 def carried(store: ObjectStorage) -> ObjectStorage:

@@ -17,7 +17,27 @@ from headrace.lowlevel.topology.timer import TimeDomain, Timer
 
 
 class Context(Protocol):
-    """State, timers and productions of one key, as a running computation reaches them (paper figure 7)."""
+    """State, timers and productions of one key, as a running computation reaches them (paper figure 7).
+
+    >>> class Latest(Computation):
+    ...     def process_record(self, record, context):
+    ...         if context.is_late(record):
+    ...             return context.drop_late()
+    ...         context.state = max(context.state or 0, record.value)
+    ...         context.set_timer("minute", (record.timestamp // 60_000_000 + 1) * 60_000_000)
+    ...         context.count("seen")
+    ...     def process_timer(self, timer, context):
+    ...         context.produce("latest", (context.key, context.state))
+    ...         context.state = None
+    >>> from headrace.lowlevel import BoundedInjector, CallSink, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("points", BoundedInjector([(7, 1_000_000), (5, 2_000_000)]))
+    >>> topology.computation("latest", Latest(), {"points": lambda points: "red"}, ["latest"])
+    >>> topology.sink("print", "latest", CallSink(lambda epoch, rows: print(rows)))
+    >>> result = LocalRunner().run_topology(topology)
+    [(('red', 7), 60000000)]
+    """
 
     @property
     def key(self) -> object:
@@ -176,7 +196,20 @@ class Computation:
 
 @named("BundleComputation")
 class BundleComputation(Computation):
-    """A computation that takes all records of a key, stream and bundle in one call; otherwise as `Computation`."""
+    """A computation that takes all records of a key, stream and bundle in one call; otherwise as `Computation`.
+
+    >>> class Doubled(BundleComputation):
+    ...     def process_batch(self, stream, batch, context):
+    ...         context.produce_batch("doubled", Batch([2 * value for value in batch.values], batch.timestamps))
+    >>> from headrace.lowlevel import BoundedInjector, CallSink, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("numbers", BoundedInjector([(1, 10), (2, 20)]))
+    >>> topology.computation("double", Doubled(), {"numbers": lambda number: "all"}, ["doubled"])
+    >>> topology.sink("print", "doubled", CallSink(lambda epoch, rows: print(rows)))
+    >>> result = LocalRunner().run_topology(topology)
+    [(2, 10), (4, 20)]
+    """
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
         """Called instead of `process_record`, with the records in order of delivery."""
@@ -189,6 +222,19 @@ class InlineComputation:
 
     The engine's own addition to the paper's model: element-wise steps between two keyed computations need no
     shuffle, so they run in the task of their producer.
+
+    >>> class Words(InlineComputation):
+    ...     def process_batch(self, stream, batch, emit):
+    ...         found = [(word, time) for line, time in batch.rows() for word in line.split()]
+    ...         emit("words", Batch([word for word, _ in found], [time for _, time in found]))
+    >>> from headrace.lowlevel import BoundedInjector, CallSink, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("lines", BoundedInjector([("to be", 1)]))
+    >>> topology.inline("split", Words(), ["lines"], ["words"])
+    >>> topology.sink("print", "words", CallSink(lambda epoch, rows: print(rows)))
+    >>> result = LocalRunner().run_topology(topology)
+    [('to', 1), ('be', 1)]
     """
 
     strong_productions: bool = True

@@ -22,6 +22,11 @@ def by_record_id(value: object) -> object:
 
     Only for streams whose records have ids (`Injector.record_ids`): the engine takes the ids and never calls it. Raises
     `TypeError` if it is called, for a record without an id.
+
+    >>> from headrace.lowlevel import ManualInjector, Topology
+    >>> topology = Topology()
+    >>> topology.injector("delivered", ManualInjector(record_ids=True))
+    >>> topology.computation("once", Once("records"), {"delivered": by_record_id}, ["records"])
     """
     raise TypeError(f"{value!r:.200} came without an id, so by_record_id gives no key; give each record an id")
 

@@ -10,7 +10,15 @@ from headrace.lowlevel.stored_names import stored_as
 
 @stored_as("TimeDomain")
 class TimeDomain(IntEnum):
-    """The clock that a timer waits for."""
+    """The clock that a timer waits for.
+
+    >>> from headrace.lowlevel import Computation
+    >>> class Reminder(Computation):
+    ...     def process_record(self, record, context):
+    ...         context.set_timer("remind", context.wall_time + 60_000_000, TimeDomain.WALL_TIME)
+    ...     def process_timer(self, timer, context):
+    ...         assert timer.domain is TimeDomain.WALL_TIME
+    """
 
     LOW_WATERMARK = 0
     """Fires when the computation's input low watermark reaches the timestamp."""

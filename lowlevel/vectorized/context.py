@@ -94,7 +94,24 @@ class StateColumns:
 
 
 class ColumnContext:
-    """Access to state, timers and outputs for `ColumnComputation.process_columns` and `process_timers`."""
+    """Access to state, timers and outputs for `ColumnComputation.process_columns` and `process_timers`.
+
+    >>> from headrace.lowlevel import BoundedInjector, CallSink, ColumnComputation, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> class Total(ColumnComputation):
+    ...     state_fields = {"total": int}
+    ...     def process_columns(self, batch, context):
+    ...         context.state["total"] += batch.sum(batch["points"])
+    ...         totals = {"team": batch.distinct_keys, "total": context.state["total"]}
+    ...         context.produce_columns("totals", totals, batch.timestamps[batch.last])
+    >>> topology = Topology()
+    >>> rows = [({"team": "red", "points": 5}, 10), ({"team": "red", "points": 7}, 20)]
+    >>> topology.injector("scores", BoundedInjector(rows))
+    >>> topology.computation("total", Total(), {"scores": lambda score: score["team"]}, ["totals"])
+    >>> topology.sink("print", "totals", CallSink(lambda epoch, rows: print([total for total, _ in rows])))
+    >>> result = LocalRunner().run_topology(topology)
+    [{'team': 'red', 'total': 12}]
+    """
 
     state: StateColumns
     """The state of the current rows' keys."""

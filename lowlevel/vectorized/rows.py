@@ -138,7 +138,20 @@ class KeyedColumns:
 
 
 class RecordColumns(KeyedColumns):
-    """The records of a bundle from one stream. The records of a key are in the order of delivery."""
+    """The records of a bundle from one stream. The records of a key are in the order of delivery.
+
+    >>> from headrace.lowlevel import BoundedInjector, ColumnComputation, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> class Show(ColumnComputation):
+    ...     def process_columns(self, batch, context):
+    ...         print(len(batch), batch.key_count, batch["points"].tolist(), batch.timestamps.tolist())
+    >>> topology = Topology()
+    >>> rows = [({"team": "red", "points": 5}, 10), ({"team": "red", "points": 7}, 20)]
+    >>> topology.injector("scores", BoundedInjector(rows))
+    >>> topology.computation("show", Show(), {"scores": lambda score: score["team"]})
+    >>> result = LocalRunner().run_topology(topology)
+    2 1 [5, 7] [10, 20]
+    """
 
     def __init__(
         self,
@@ -198,7 +211,22 @@ class RecordColumns(KeyedColumns):
 
 
 class TimerColumns(KeyedColumns):
-    """Timers that fire. The timers of a key are in the order of their timestamps."""
+    """Timers that fire. The timers of a key are in the order of their timestamps.
+
+    >>> from headrace.lowlevel import BoundedInjector, ColumnComputation, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> class Minutes(ColumnComputation):
+    ...     timer_fields = {"points": int}
+    ...     def process_columns(self, batch, context):
+    ...         context.set_timers(60_000_000, points=batch["points"])
+    ...     def process_timers(self, due, context):
+    ...         print(due.distinct_keys.tolist(), due["points"].tolist(), due.timestamps.tolist())
+    >>> topology = Topology()
+    >>> topology.injector("scores", BoundedInjector([({"team": "red", "points": 5}, 10)]))
+    >>> topology.computation("minutes", Minutes(), {"scores": lambda score: score["team"]})
+    >>> result = LocalRunner().run_topology(topology)
+    ['red'] [5] [60000000]
+    """
 
     def __init__(
         self, step: str, coder: KeyCoder, encoded: pa.Array, keys: Numbers, timers: TimerRows, layout: Layout

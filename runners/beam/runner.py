@@ -33,6 +33,11 @@ class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types
     A bounded pipeline runs until its end in `run`, as with Beam's own runner. A streaming one, which has `--streaming`
     or an unbounded collection, goes on after `run` has returned.
 
+    >>> import apache_beam as beam
+    >>> with beam.Pipeline(HeadraceRunner("LocalRunner")) as pipeline:
+    ...     _ = pipeline | beam.Create([("red", 5), ("red", 7)]) | beam.CombinePerKey(sum) | beam.Map(print)
+    ('red', 12)
+
     Args:
         runner: The runner below: `"LocalRunner"`, `"SparkRunner"`, or an object of these classes. Without one the
             option `--headrace_runner` decides, then the environment variable `HEADRACE_RUNNER`, then it is Spark.

@@ -15,9 +15,21 @@ from headrace.runners.engine.option_rules import check_options
 
 @dataclass(frozen=True, slots=True)
 class EpochProgress:
-    """The progress of a run after the commit of an epoch."""
+    """The progress of a run after the commit of an epoch.
+
+    >>> from headrace.lowlevel import BoundedInjector, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("numbers", BoundedInjector([(1, 10), (2, 20), (3, 30)]))
+    >>> def show(progress):
+    ...     print(progress.epoch, progress.records_in)
+    >>> result = LocalRunner().run_topology(topology, RunOptions(progress=show, max_records_per_epoch=2))
+    1 2
+    2 3
+    """
 
     epoch: int
+    """Number of the epoch."""
     records_in: int
     """Records read from all injectors since the pipeline first started."""
     records_out: int
@@ -50,7 +62,17 @@ class EpochProgress:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of one run of a topology."""
+    """Options of one run of a topology.
+
+    >>> from headrace.lowlevel import BoundedInjector, CallSink, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("numbers", BoundedInjector([(1, 10), (2, 20), (3, 30)]))
+    >>> topology.sink("print", "numbers", CallSink(lambda epoch, rows: print(epoch, rows)))
+    >>> result = LocalRunner().run_topology(topology, RunOptions(max_records_per_epoch=2))
+    1 [(1, 10), (2, 20)]
+    2 [(3, 30)]
+    """
 
     checkpoint: str | None = field(default=None, repr=False)
     """Directory or URL of the checkpoint; with None, the state is lost at the end of the run."""
@@ -121,7 +143,16 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The result of a finished run."""
+    """The result of a finished run.
+
+    >>> from headrace.lowlevel import BoundedInjector, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("numbers", BoundedInjector([(1, 10), (2, 20)]))
+    >>> result = LocalRunner().run_topology(topology)
+    >>> result.epochs, result.counters
+    (1, {'numbers': {'records': 2}})
+    """
 
     epochs: int
     """Number of epochs committed since the pipeline first started."""

@@ -9,11 +9,36 @@ from headrace.runners.engine.messages import Message
 
 
 class Crash(BaseException):
-    """A crash that a scheduler has chosen: the driver stops at once, as if its process had been killed."""
+    """A crash that a scheduler has chosen: the driver stops at once, as if its process had been killed.
+
+    >>> class DiesAtCommit(Scheduler):
+    ...     def step(self, name, epoch):
+    ...         if name == "commit":
+    ...             raise Crash
+    >>> from headrace.lowlevel import BoundedInjector, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("numbers", BoundedInjector([(1, 10)]))
+    >>> LocalRunner(scheduler=DiesAtCommit()).run_topology(topology)
+    Traceback (most recent call last):
+      ...
+    headrace.runners.local.scheduler.Crash
+    """
 
 
 class Scheduler:
-    """Keeps tasks and messages in order, allows the largest bundles, and never crashes; subclasses choose otherwise."""
+    """Keeps tasks and messages in order, allows the largest bundles, and never crashes; subclasses choose otherwise.
+
+    >>> class OneByOne(Scheduler):
+    ...     def bundle_size(self, epoch, limit):
+    ...         return 1
+    >>> from headrace.lowlevel import BoundedInjector, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("numbers", BoundedInjector([(1, 10), (2, 20), (3, 30)]))
+    >>> LocalRunner(scheduler=OneByOne()).run_topology(topology).epochs
+    3
+    """
 
     def bundle_size(self, epoch: int, limit: int) -> int:
         """Return how many records an injector may contribute to this epoch, at most `limit`."""

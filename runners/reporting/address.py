@@ -10,7 +10,15 @@ _LAST_PORT = 65_535
 
 
 class PortError(HeadraceError, OSError):
-    """Nothing can be served at the given address. Nothing has run."""
+    """Nothing can be served at the given address. Nothing has run.
+
+    >>> from headrace.runners.reporting.prometheus import PrometheusReporter
+    >>> with PrometheusReporter(0) as first, PrometheusReporter(first.port):
+    ...     pass
+    Traceback (most recent call last):
+      ...
+    headrace.runners.reporting.address.PortError: ...
+    """
 
 
 def host_and_port(address: str, served: str, example: int) -> tuple[str, int]:

@@ -25,7 +25,17 @@ _BESIDES_STEPS = 3
 
 
 class ProgressDisplay:
-    """Shows a run on a terminal: three lines for the run, then a line for each step. Use it in a `with` block."""
+    """Shows a run on a terminal: three lines for the run, then a line for each step. Use it in a `with` block.
+
+    >>> import io
+    >>> from headrace.lowlevel import BoundedInjector, Topology
+    >>> from headrace.runners import RunOptions
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("numbers", BoundedInjector([(1, 10)]))
+    >>> with ProgressDisplay(Console(file=io.StringIO())) as progress:
+    ...     result = LocalRunner().run_topology(topology, RunOptions(progress=progress))
+    """
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console, self._clock = console, clock

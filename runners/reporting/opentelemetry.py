@@ -11,6 +11,8 @@ from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import step_figures
 
+__all__ = ["OpenTelemetryReporter"]
+
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
@@ -24,6 +26,18 @@ class OpenTelemetryReporter:
     Pass the reporter to a run as the option `progress`. The instruments are `headrace.records_in`, `headrace.late`,
     `headrace.watermark` (seconds since 1970; no value once no more input can come), … with the attribute `step`;
     `headrace.epoch`; and `headrace.epoch.seconds` with the attribute `phase`.
+
+    >>> from opentelemetry.sdk.metrics import MeterProvider
+    >>> from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    >>> import headrace as beam
+    >>> from headrace.options.pipeline_options import PipelineOptions
+    >>> reader = InMemoryMetricReader()
+    >>> reporter = OpenTelemetryReporter(MeterProvider([reader]).get_meter("headrace"))
+    >>> with beam.Pipeline("LocalRunner", PipelineOptions(progress=reporter)) as pipeline:
+    ...     _ = pipeline | "Numbers" >> beam.Create([1, 2])
+    >>> [scope] = reader.get_metrics_data().resource_metrics[0].scope_metrics
+    >>> "headrace.records_out" in {metric.name for metric in scope.metrics}
+    True
 
     Args:
         meter: An `opentelemetry.metrics.Meter`; by default a meter of the program's meter provider.

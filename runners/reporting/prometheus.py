@@ -13,6 +13,8 @@ from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.address import LOOPBACK, PortError, host_and_port
 from headrace.runners.reporting.figures import StepFigures, step_figures
 
+__all__ = ["PrometheusReporter"]
+
 if TYPE_CHECKING:
     from wsgiref.simple_server import WSGIServer
 
@@ -41,6 +43,16 @@ class PrometheusReporter:
     `headrace_watermark_seconds`, `headrace_lag_seconds`, … The number of the epoch is `headrace_epoch`, and the seconds
     of its parts are `headrace_epoch_seconds{phase=…}`. The metrics of user code are `headrace_user_…` with the labels
     `step`, `namespace` and `name`.
+
+    >>> import headrace as beam
+    >>> from headrace.options.pipeline_options import PipelineOptions
+    >>> from urllib.request import urlopen
+    >>> with PrometheusReporter(0) as reporter:
+    ...     with beam.Pipeline("LocalRunner", PipelineOptions(progress=reporter)) as pipeline:
+    ...         _ = pipeline | "Numbers" >> beam.Create([1, 2])
+    ...     lines = urlopen(f"http://127.0.0.1:{reporter.port}/metrics").read().decode().splitlines()
+    >>> [line for line in lines if line.startswith("headrace_records_out_total")]
+    ['headrace_records_out_total{step="Numbers"} 2.0']
 
     Args:
         port: TCP port that is open between `__enter__` and `__exit__`. With None no port is opened, for programs that

@@ -12,7 +12,25 @@ from headrace.runners.engine.options import EpochProgress
 
 
 class Reporter(Protocol):
-    """Shows the progress of a run between `__enter__` and `__exit__`; the run calls it after each commit."""
+    """Shows the progress of a run between `__enter__` and `__exit__`; the run calls it after each commit.
+
+    >>> class Printed:
+    ...     def __enter__(self):
+    ...         return self
+    ...     def __call__(self, progress):
+    ...         print("epoch", progress.epoch)
+    ...     def __exit__(self, *error):
+    ...         print("over")
+    >>> from headrace.lowlevel import BoundedInjector, Topology
+    >>> from headrace.runners import RunOptions
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("numbers", BoundedInjector([(1, 10)]))
+    >>> with Printed() as progress:
+    ...     result = LocalRunner().run_topology(topology, RunOptions(progress=progress))
+    epoch 1
+    over
+    """
 
     def __enter__(self) -> Self: ...
 
@@ -26,6 +44,10 @@ class Reporter(Protocol):
 
 class Reporters:
     """A reporter that passes the progress on to several reporters.
+
+    >>> import io
+    >>> from headrace.runners.reporting import ProgressLog
+    >>> reporters = Reporters(ProgressLog(io.StringIO()), ProgressLog(io.StringIO()))
 
     Args:
         reporters: The reporters, which are entered in this order and left in the opposite order.

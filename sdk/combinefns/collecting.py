@@ -186,7 +186,13 @@ class Largest(TopCombineFn[T]):
 
 @named("Smallest")
 class Smallest(Largest[T]):
-    """Collects the n least values, the least first."""
+    """Collects the n least values, the least first.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([5, 3, 9]) | beam.CombineGlobally(Smallest(2)) | beam.Map(print)
+    [3, 5]
+    """
 
     def __init__(self, n: int) -> None:
         super().__init__(n, reverse=True)

@@ -12,7 +12,18 @@ from headrace.sdk.graph.side_inputs import AsSideInput
 
 @dataclass(eq=False, slots=True)
 class AppliedPTransform:
-    """A transform that was applied, with the transforms that it was made of."""
+    """A transform that was applied, with the transforms that it was made of.
+
+    >>> import headrace as beam
+    >>> class Labels(beam.pipeline.PipelineVisitor):
+    ...     def visit_transform(self, transform):
+    ...         print(transform.full_label)
+    >>> pipeline = beam.Pipeline("LocalRunner")
+    >>> _ = pipeline | "Numbers" >> beam.Create([1, 2]) | "Double" >> beam.Map(lambda number: 2 * number)
+    >>> pipeline.visit(Labels())
+    Numbers
+    Double
+    """
 
     parent: AppliedPTransform | None
     """The transform around it; None for the root, which is the pipeline itself."""

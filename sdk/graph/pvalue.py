@@ -58,7 +58,12 @@ class BasePipeline(ABC):
 
 
 class PValue:
-    """Anything that stands between transforms of one pipeline."""
+    """Anything that stands between transforms of one pipeline.
+
+    >>> import headrace as beam
+    >>> isinstance(beam.Pipeline("LocalRunner") | beam.Create([1]), PValue)
+    True
+    """
 
     def __init__(self, pipeline: BasePipeline, tag: str | None = None) -> None:
         self.pipeline = pipeline
@@ -85,14 +90,32 @@ class PValue:
 
 
 class PBegin(PValue):
-    """The input of transforms that begin a pipeline."""
+    """The input of transforms that begin a pipeline.
+
+    >>> import headrace as beam
+    >>> class Digits(beam.PTransform):
+    ...     def expand(self, begin):
+    ...         assert isinstance(begin, PBegin)
+    ...         return begin | beam.Create(range(10))
+    >>> digits = beam.Pipeline("LocalRunner") | Digits()
+    """
 
     def __repr__(self) -> str:
         return "<the pipeline itself>"
 
 
 class PDone(PValue):
-    """The output of transforms that end a pipeline."""
+    """The output of transforms that end a pipeline.
+
+    >>> import headrace as beam
+    >>> class Printed(beam.PTransform):
+    ...     def expand(self, inputs):
+    ...         _ = inputs | beam.Map(print)
+    ...         return PDone(inputs.pipeline)
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(["a"]) | Printed()
+    a
+    """
 
 
 class PCollection(PValue, Generic[T]):
@@ -155,7 +178,18 @@ class Step:
 
 
 class DoOutputsTuple:
-    """The outputs of a step with several outputs: by attribute, by key, or by iteration in the order of declaration."""
+    """The outputs of a step with several outputs: by attribute, by key, or by iteration in the order of declaration.
+
+    >>> import headrace as beam
+    >>> def sides(number):
+    ...     yield beam.TaggedOutput("even" if number % 2 == 0 else "odd", number)
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     numbers = pipeline | beam.Create([1, 2, 4]) | beam.FlatMap(sides).with_outputs("even", "odd")
+    ...     _ = numbers.odd | beam.Map(print)
+    ...     _ = numbers["even"] | beam.CombineGlobally(sum) | "Print" >> beam.Map(print)
+    1
+    6
+    """
 
     def __init__(self, main: PCollection[object], tags: tuple[str, ...], main_tag: str | None, open_tags: bool) -> None:
         self.pipeline = main.pipeline

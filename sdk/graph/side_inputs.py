@@ -41,6 +41,14 @@ class AsSideInput:
     instant of the element's window. The element waits until something of that side window is known. The argument is
     shared by many elements and must not be changed.
 
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     names = pipeline | "Names" >> beam.Create([("red", "Reds")])
+    ...     points = pipeline | "Points" >> beam.Create([("red", 5)])
+    ...     named = points | beam.Map(lambda pair, names: (names[pair[0]], pair[1]), beam.pvalue.AsDict(names))
+    ...     _ = named | "Print" >> beam.Map(print)
+    ('Reds', 5)
+
     Args:
         pcoll: The collection.
 

@@ -28,7 +28,26 @@ _RUN, _ROWS = b"R", b"D"
 
 
 class SinkTakenError(HeadraceError, RuntimeError):
-    """Another run writes under the name of the sink. The epoch is committed, and nothing of it was written."""
+    """Another run writes under the name of the sink. The epoch is committed, and nothing of it was written.
+
+    >>> import sqlite3
+    >>> import headrace as beam
+    >>> from headrace.options.pipeline_options import PipelineOptions
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     def connect():
+    ...         return sqlite3.connect(f"{folder}/points.db")
+    ...     def run(progress):
+    ...         options = PipelineOptions(progress=progress, max_records_per_epoch=1)
+    ...         with beam.Pipeline("LocalRunner", options) as pipeline:
+    ...             rows = pipeline | beam.Create([("red", 5), ("red", 7)])
+    ...             _ = rows | beam.io.WriteToDatabase(connect, "points", ["team", "points"], sink="points")
+    ...     _ = connect().execute("CREATE TABLE points (team TEXT, points INTEGER)")
+    ...     run(lambda progress: run(None))
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.io.epoch_sink.SinkTakenError: ...
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,11 @@ Plan = tuple[int, int, int]
 
 
 class RebaseMode(Enum):
-    """Which times of a `PeriodicImpulse` count from the time at which the pipeline first starts."""
+    """Which times of a `PeriodicImpulse` count from the time at which the pipeline first starts.
+
+    >>> RebaseMode["REBASE_ALL"] is RebaseMode.REBASE_ALL
+    True
+    """
 
     REBASE_NONE = 0
     """No time: start and stop are absolute."""
@@ -65,6 +69,13 @@ class PeriodicImpulse(PTransform[PBegin, Collection]):
 
     Each element is emitted when the clock reaches its time, which is also its event time; the watermark is the time of
     the next element. Elements that were due while the pipeline did not run are emitted when it runs again.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | PeriodicImpulse(0, 30, fire_interval=10) | beam.Map(print)
+    0.0
+    10.0
+    20.0
 
     Args:
         start_timestamp: Time of the first element, a `Timestamp` or seconds since 1970 UTC; by default the time at
@@ -145,6 +156,13 @@ class PeriodicSequence(PTransform[Collection, Collection]):
     the first to before the end is emitted in seconds, in the global window, as soon as the clock reaches it; the time
     is also the event time, and the watermark waits for the next one. Times that were due while the pipeline did not run
     are emitted when it runs again.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([(0, 30, 10)]) | PeriodicSequence() | beam.Map(print)
+    0.0
+    10.0
+    20.0
     """
 
     def expand(self, inputs: Collection) -> Collection:

@@ -119,11 +119,23 @@ def _now() -> int:
 
 
 class ReadFromSocket(Source):
-    """Reads lines of text from a TCP connection, with their arrival times as event times; for experiments.
+    r"""Reads lines of text from a TCP connection, with their arrival times as event times; for experiments.
 
     The source is *not* exactly once: lines that were read but not committed when the driver dies are lost, and a
     restart makes a new connection. The input ends when the sender closes the connection. Bytes that are not UTF-8 are
     replaced.
+
+    >>> import socketserver, threading
+    >>> import headrace as beam
+    >>> class Sender(socketserver.StreamRequestHandler):
+    ...     def handle(self):
+    ...         self.wfile.write(b"red 5\nblue 7\n")
+    >>> with socketserver.TCPServer(("127.0.0.1", 0), Sender) as server:
+    ...     threading.Thread(target=server.handle_request).start()
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | ReadFromSocket(*server.server_address) | beam.Map(print)
+    red 5
+    blue 7
 
     Args:
         host: Host of the sender, to which the driver connects.

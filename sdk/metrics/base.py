@@ -33,7 +33,13 @@ class MetricName:
 
 
 class Metric:
-    """Base of metrics: user code reports values in a step while a pipeline runs; other reports are ignored."""
+    """Base of metrics: user code reports values in a step while a pipeline runs; other reports are ignored.
+
+    >>> from headrace.metrics import Metrics
+    >>> counter = Metrics.counter("scores", "lines")
+    >>> isinstance(counter, Metric), counter.metric_name.name
+    (True, 'lines')
+    """
 
     kind: ClassVar[str]
 

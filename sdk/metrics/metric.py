@@ -73,6 +73,13 @@ class MetricsFilter:
     """Selects the metrics that have one of the given names, one of the given namespaces and one of the given steps.
 
     A step is given by its label or by a part of its label between slashes: `outer` selects `outer/inner` too.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | "Numbers" >> beam.Create([1, 2]) | "Double" >> beam.Map(lambda number: 2 * number)
+    >>> chosen = MetricsFilter().with_namespace("headrace").with_step("Double").with_name("records_in")
+    >>> [found.committed for found in pipeline.result.metrics().query(chosen)["counters"]]
+    [2]
     """
 
     def __init__(self) -> None:

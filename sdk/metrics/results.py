@@ -20,7 +20,12 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class MetricKey:
-    """The step and the name of a metric."""
+    """The step and the name of a metric.
+
+    >>> key = MetricKey("Parse", MetricName("scores", "lines"))
+    >>> key.step, key.metric.name
+    ('Parse', 'lines')
+    """
 
     step: str
     """The full label of the step, with the labels of the enclosing composite transforms."""
@@ -53,7 +58,11 @@ class DistributionResult:
 
 @dataclass(frozen=True, slots=True)
 class GaugeResult:
-    """The latest value of a gauge."""
+    """The latest value of a gauge.
+
+    >>> GaugeResult(7, timestamp=1.5).value
+    7
+    """
 
     value: int
     timestamp: float
@@ -62,7 +71,12 @@ class GaugeResult:
 
 @dataclass(frozen=True)
 class MetricResult(Generic[ResultT]):
-    """The value of a metric in one step."""
+    """The value of a metric in one step.
+
+    >>> found = MetricResult(MetricKey("Parse", MetricName("scores", "lines")), committed=3, attempted=3)
+    >>> found.key.step, found.committed
+    ('Parse', 3)
+    """
 
     key: MetricKey
     committed: ResultT
@@ -90,6 +104,17 @@ class Found(TypedDict):
 
 class MetricResults:
     """All metrics of a run.
+
+    >>> import headrace as beam
+    >>> from headrace.metrics import Metrics
+    >>> def parse(line):
+    ...     Metrics.counter("scores", "lines").inc()
+    ...     return int(line)
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | "Lines" >> beam.Create(["5", "7"]) | "Parse" >> beam.Map(parse)
+    >>> for counter in pipeline.result.metrics().query()["counters"]:
+    ...     print(counter.key.step, counter.key.metric.name, counter.committed)
+    Parse lines 2
 
     Args:
         metrics: Step -> metric -> value.

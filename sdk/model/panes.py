@@ -10,7 +10,11 @@ from headrace.lowlevel.stored_names import stored_as
 
 @stored_as("PaneInfoTiming")
 class PaneInfoTiming(IntEnum):
-    """When a pane was fired, relative to the watermark and the end of its window."""
+    """When a pane was fired, relative to the watermark and the end of its window.
+
+    >>> PaneInfoTiming.ON_TIME.name, PaneInfoTiming.from_string("EARLY") == PaneInfoTiming.EARLY
+    ('ON_TIME', True)
+    """
 
     EARLY = 0
     """The pane fired before the watermark passed the end of the window; more panes may follow."""
@@ -38,7 +42,15 @@ class PaneInfoTiming(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PaneInfo:
-    """The pane of an element: which firing of the window emitted it. A window's timings are EARLY* ON_TIME? LATE*."""
+    """The pane of an element: which firing of the window emitted it. A window's timings are EARLY* ON_TIME? LATE*.
+
+    >>> import headrace as beam
+    >>> def show(element, pane=beam.DoFn.PaneInfoParam):
+    ...     print(element, pane.timing.name, pane.index, pane.is_last)
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("red", 5)]) | beam.CombinePerKey(sum) | beam.Map(show)
+    ('red', 5) ON_TIME 0 True
+    """
 
     is_first: bool
     """Whether the window had no earlier pane."""

@@ -13,11 +13,12 @@ from pathlib import Path
 from headrace.lowlevel.checkpoint import CheckpointView
 from headrace.lowlevel.checkpoint.log.marker import ELSEWHERE, read_marker
 from headrace.lowlevel.storage.credentials import hidden
+from headrace.lowlevel.storage.signed_store import checkpoint_store
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.sdk.model.short_text import text_of
 from headrace.sdk.recording.recorded_step import LIMIT
 from headrace.sdk.recording.recording import Recording, RecordingError, StepRecording, WatermarkStep
-from headrace.sdk.recording.recording_log import RecordLog, store_of
+from headrace.sdk.recording.recording_log import RecordLog
 from headrace.sdk.recording.state_snapshot import OpenWindow, StateSnapshot, WaitingTimer
 from headrace.sdk.recording.stored_timer import has_windows, meant_by
 
@@ -27,6 +28,16 @@ def recording_at(location: str | Path) -> Recording:
 
     Of a checkpoint it has the recorded steps, then the others with what the checkpoint knows of them (`standing`).
 
+    >>> from tempfile import TemporaryDirectory
+    >>> import headrace as beam
+    >>> from headrace.options.pipeline_options import PipelineOptions
+    >>> with TemporaryDirectory() as folder:
+    ...     options = PipelineOptions(checkpoint=folder, record=["Sum"])
+    ...     with beam.Pipeline("LocalRunner", options) as pipeline:
+    ...         _ = pipeline | beam.Create([("red", 5), ("red", 7)]) | "Sum" >> beam.CombinePerKey(sum)
+    ...     recording_at(folder).step("Sum").panes[0].value
+    12
+
     Raises:
         RecordingError: The file is no recording, or nothing is committed in the checkpoint.
         CheckpointError: There is no such file, and no checkpoint; or it is damaged.
@@ -34,7 +45,7 @@ def recording_at(location: str | Path) -> Recording:
     """
     if Path(location).is_file():
         return Recording.load(location)
-    store = store_of(str(location))
+    store = checkpoint_store(location)
     shown_at = hidden(str(location))
     if "://" not in str(location) and read_marker(store, ELSEWHERE) is None:
         raise RecordingError(

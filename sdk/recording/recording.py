@@ -26,12 +26,22 @@ TIMINGS = ("EARLY", "ON_TIME", "LATE", "UNKNOWN")
 
 
 class RecordingError(ValueError):
-    """A recording lacks what was asked for, or a file is no recording."""
+    """A recording lacks what was asked for, or a file is no recording.
+
+    >>> Recording(()).step("Sum")
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.recording.recording.RecordingError: ...
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """An element that reached a grouping."""
+    """An element that reached a grouping.
+
+    >>> Arrival(event_time=1_000_000, processing_time=5_000_000, key="red", value=7).is_retraction
+    False
+    """
 
     event_time: int
     processing_time: int
@@ -42,7 +52,11 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkStep:
-    """A change of the low watermark of a grouping, at a processing time."""
+    """A change of the low watermark of a grouping, at a processing time.
+
+    >>> WatermarkStep(processing_time=5_000_000, watermark=1_000_000).watermark
+    1000000
+    """
 
     processing_time: int
     watermark: int
@@ -50,7 +64,12 @@ class WatermarkStep:
 
 @dataclass(frozen=True, slots=True)
 class RecordedPane:
-    """A result that a grouping put out."""
+    """A result that a grouping put out.
+
+    >>> pane = RecordedPane(5_000_000, "red", 12, start=0, end=60_000_000, timing="ON_TIME", index=0)
+    >>> pane.value, pane.end
+    (12, 60000000)
+    """
 
     processing_time: int
     key: str
@@ -68,7 +87,11 @@ class RecordedPane:
 
 @dataclass(frozen=True, slots=True)
 class Production:
-    """An output of a computation, or of a `DoFn` with state: a result without a pane."""
+    """An output of a computation, or of a `DoFn` with state: a result without a pane.
+
+    >>> Production(event_time=1_000_000, processing_time=5_000_000, key="red", value=7).key
+    'red'
+    """
 
     event_time: int
     processing_time: int
@@ -79,7 +102,11 @@ class Production:
 
 @dataclass(frozen=True, slots=True)
 class FiredTimer:
-    """A timer of a computation, or of a `DoFn` with state, that called user code."""
+    """A timer of a computation, or of a `DoFn` with state, that called user code.
+
+    >>> FiredTimer(timestamp=60_000_000, processing_time=61_000_000, key="red", tag="end").is_wall
+    False
+    """
 
     timestamp: int
     """The timestamp it was set to, in its time domain."""
@@ -92,7 +119,12 @@ class FiredTimer:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StepRecording:
-    """The recording of one grouping or computation, in the order of processing time."""
+    """The recording of one grouping or computation, in the order of processing time.
+
+    >>> step = StepRecording("Sum", arrivals=(Arrival(1_000_000, 5_000_000, "red", 7),))
+    >>> step, step.keys()
+    (Sum: 1 input, 1 key, ['red'])
+    """
 
     label: str
     arrivals: tuple[Arrival, ...] = ()

@@ -7,13 +7,12 @@ same contents. Objects are JSON, so reading them runs no code.
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.storage import envelope, object_names
-from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore
-from headrace.lowlevel.storage.signed_store import KEY_VARIABLE, signed
+from headrace.lowlevel.storage.object_store import ObjectStorage
+from headrace.lowlevel.storage.signed_store import checkpoint_store
 from headrace.sdk.options import PipelineOptions, checkpoint_of
 from headrace.sdk.recording.recording import Recording
 
@@ -28,21 +27,17 @@ Epochs = tuple[int, int]
 """First and last epoch of an object."""
 
 
-def store_of(location: str) -> ObjectStorage:
-    """The object store of a checkpoint, signed if the environment has a key."""
-    return signed(ObjectStore(location), os.environ.get(KEY_VARIABLE))
-
-
 def log_of(options: PipelineOptions) -> RecordLog | None:
     """The log in the checkpoint of a run; None if it has no checkpoint, or one in memory."""
     location = checkpoint_of(options)
-    return None if location is None or location.startswith("memory:") else RecordLog(store_of(location))
+    return None if location is None or location.startswith("memory:") else RecordLog(checkpoint_store(location))
 
 
 class RecordLog:
     """The recording in one checkpoint.
 
     >>> from headrace.sdk.recording.recording import Arrival, StepRecording
+    >>> from headrace.lowlevel.storage.object_store import ObjectStore
     >>> log = RecordLog(ObjectStore("memory://"))
     >>> for epoch in (1, 2):
     ...     seen = StepRecording("Sum", (Arrival(epoch, epoch, "a", epoch),), epochs=((epoch, epoch),))

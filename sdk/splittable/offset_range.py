@@ -127,7 +127,12 @@ class OffsetRestrictionTracker(RestrictionTracker):
 
 
 class UnsplittableRestrictionTracker(RestrictionTracker):
-    """Another tracker that is never split: its restriction is processed in one go."""
+    """Another tracker that is never split: its restriction is processed in one go.
+
+    >>> tracker = UnsplittableRestrictionTracker(OffsetRestrictionTracker(OffsetRange(0, 10)))
+    >>> tracker.try_claim(3), tracker.try_split(0)
+    (True, None)
+    """
 
     def __init__(self, underlying_tracker: RestrictionTracker) -> None:
         self._tracker = underlying_tracker

@@ -15,6 +15,26 @@ class RestrictionProvider(ABC):
     """Makes and splits the restrictions of elements. Subclass it, and give an instance to `DoFn.RestrictionParam`.
 
     Elements and restrictions are of the program's own types, so the methods may narrow their parameters.
+
+    >>> import headrace as beam
+    >>> from headrace.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+    >>> class Positions(RestrictionProvider):
+    ...     def initial_restriction(self, word):
+    ...         return OffsetRange(0, len(word))
+    ...     def create_tracker(self, restriction):
+    ...         return OffsetRestrictionTracker(restriction)
+    ...     def restriction_size(self, word, restriction):
+    ...         return restriction.size()
+    >>> class Letters(beam.DoFn):
+    ...     def process(self, word, tracker=beam.DoFn.RestrictionParam(Positions())):
+    ...         position = tracker.current_restriction().start
+    ...         while tracker.try_claim(position):
+    ...             yield word[position]
+    ...             position += 1
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(["ab"]) | beam.ParDo(Letters()) | beam.Map(print)
+    a
+    b
     """
 
     @abstractmethod

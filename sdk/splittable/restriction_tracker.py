@@ -82,6 +82,26 @@ class RestrictionTracker(ABC):
 
     `process` claims each part of the work before it does that part. The engine may split off the part that is not
     claimed at any time between two claims; the next claim is then refused.
+
+    >>> class Once(RestrictionTracker):
+    ...     def __init__(self, restriction):
+    ...         self.restriction, self.claimed = restriction, False
+    ...     def current_restriction(self):
+    ...         return self.restriction
+    ...     def try_claim(self, position):
+    ...         self.claimed = True
+    ...         return True
+    ...     def try_split(self, fraction_of_remainder):
+    ...         return None
+    ...     def check_done(self):
+    ...         assert self.claimed
+    ...     def current_progress(self):
+    ...         return RestrictionProgress(fraction=float(self.claimed))
+    ...     def is_bounded(self):
+    ...         return True
+    >>> tracker = Once("file")
+    >>> tracker.try_claim("file"), tracker.check_done(), tracker.current_progress().fraction_completed
+    (True, None, 1.0)
     """
 
     @abstractmethod

@@ -15,7 +15,13 @@ DeferredTime: TypeAlias = Duration | Timestamp | None
 
 
 class ThreadsafeRestrictionTracker:
-    """A tracker with a lock, which keeps what is split off for later."""
+    """A tracker with a lock, which keeps what is split off for later.
+
+    >>> from headrace.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+    >>> tracker = ThreadsafeRestrictionTracker(OffsetRestrictionTracker(OffsetRange(0, 10)))
+    >>> tracker.try_claim(3)
+    True
+    """
 
     def __init__(self, restriction_tracker: RestrictionTracker) -> None:
         if not isinstance(restriction_tracker, RestrictionTracker):
@@ -112,7 +118,14 @@ def _never() -> bool:
 
 
 class RestrictionTrackerView:
-    """What `process` sees of a tracker."""
+    """What `process` sees of a tracker.
+
+    >>> from headrace.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+    >>> tracker = ThreadsafeRestrictionTracker(OffsetRestrictionTracker(OffsetRange(0, 10)))
+    >>> view = RestrictionTrackerView(tracker)
+    >>> view.try_claim(3), view.is_bounded()
+    (True, True)
+    """
 
     def __init__(self, threadsafe_restriction_tracker: ThreadsafeRestrictionTracker) -> None:
         self._tracker = threadsafe_restriction_tracker
@@ -135,7 +148,14 @@ class RestrictionTrackerView:
 
 
 class ThreadsafeWatermarkEstimator:
-    """An estimator with a lock; methods of the estimator's own can be called too."""
+    """An estimator with a lock; methods of the estimator's own can be called too.
+
+    >>> from headrace.io.watermark_estimators import ManualWatermarkEstimator
+    >>> estimator = ThreadsafeWatermarkEstimator(ManualWatermarkEstimator(None))
+    >>> estimator.set_watermark(Timestamp(10))
+    >>> estimator.current_watermark()
+    Timestamp(10)
+    """
 
     def __init__(self, watermark_estimator: WatermarkEstimator) -> None:
         if not isinstance(watermark_estimator, WatermarkEstimator):

@@ -14,7 +14,15 @@ from headrace.sdk.coders.registry import registry
 
 
 class WatermarkEstimator(ABC):
-    """A lower bound of the timestamps of an element's further outputs."""
+    """A lower bound of the timestamps of an element's further outputs.
+
+    >>> from headrace.io.watermark_estimators import MonotonicWatermarkEstimator
+    >>> from headrace.utils.timestamp import Timestamp
+    >>> estimator = MonotonicWatermarkEstimator(Timestamp(10))
+    >>> estimator.observe_timestamp(Timestamp(15))
+    >>> estimator.current_watermark()
+    Timestamp(15)
+    """
 
     @abstractmethod
     def get_estimator_state(self) -> object:
@@ -30,7 +38,17 @@ class WatermarkEstimator(ABC):
 
 
 class WatermarkEstimatorProvider(ABC):
-    """Makes the watermark estimators of elements. Give an instance to `DoFn.WatermarkEstimatorParam`."""
+    """Makes the watermark estimators of elements. Give an instance to `DoFn.WatermarkEstimatorParam`.
+
+    >>> from headrace.io.watermark_estimators import MonotonicWatermarkEstimator
+    >>> class OfElement(WatermarkEstimatorProvider):
+    ...     def initial_estimator_state(self, element, restriction):
+    ...         return None
+    ...     def create_watermark_estimator(self, estimator_state):
+    ...         return MonotonicWatermarkEstimator(estimator_state)
+    >>> OfElement().create_watermark_estimator(None).current_watermark() is None
+    True
+    """
 
     @abstractmethod
     def initial_estimator_state(self, element: Any, restriction: Any) -> object:

@@ -60,6 +60,10 @@ class MonotonicWatermarkEstimator(WatermarkEstimator):
 class WalltimeWatermarkEstimator(WatermarkEstimator):
     """The time by the machine's clock, for outputs with the time at which they are made.
 
+    >>> estimator = WalltimeWatermarkEstimator()
+    >>> estimator.current_watermark() <= estimator.current_watermark()
+    True
+
     Args:
         timestamp: The watermark so far; None for a new element.
     """
@@ -87,6 +91,11 @@ class WalltimeWatermarkEstimator(WatermarkEstimator):
 
 class ManualWatermarkEstimator(WatermarkEstimator):
     """The watermark that `process` sets.
+
+    >>> estimator = ManualWatermarkEstimator(None)
+    >>> estimator.set_watermark(Timestamp(10))
+    >>> estimator.current_watermark()
+    Timestamp(10)
 
     Args:
         watermark: The watermark so far; None for a new element.

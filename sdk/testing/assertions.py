@@ -44,7 +44,15 @@ class BeamAssertException(Exception):
 
 
 class TestWindowedValue(WindowedValue):
-    """A value with its timestamp, windows and pane, as a matcher gets it with `reify_windows`."""
+    """A value with its timestamp, windows and pane, as a matcher gets it with `reify_windows`.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.window import FixedWindows, IntervalWindow, TimestampedValue
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     scores = pipeline | beam.Create([TimestampedValue(5, 70)]) | beam.WindowInto(FixedWindows(60))
+    ...     expected = [TestWindowedValue(5, 70, [IntervalWindow(60, 120)])]
+    ...     _ = assert_that(scores, equal_to(expected), reify_windows=True)
+    """
 
     __test__ = False
     __slots__ = ()

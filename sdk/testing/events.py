@@ -12,7 +12,12 @@ from headrace.sdk.windows import TimestampedValue
 
 @dataclass(frozen=True, slots=True, init=False)
 class ElementEvent:
-    """Elements arrive on the output with a tag; None is the main output."""
+    """Elements arrive on the output with a tag; None is the main output.
+
+    >>> from headrace.transforms.window import TimestampedValue
+    >>> ElementEvent([TimestampedValue("a", 5)]).timestamped_values[0].value
+    'a'
+    """
 
     timestamped_values: tuple[TimestampedValue[object], ...]
     tag: str | None
@@ -24,7 +29,11 @@ class ElementEvent:
 
 @dataclass(frozen=True, slots=True, init=False)
 class WatermarkEvent:
-    """The watermark of an output moves to a timestamp (seconds since 1970 UTC, or a `Timestamp`)."""
+    """The watermark of an output moves to a timestamp (seconds since 1970 UTC, or a `Timestamp`).
+
+    >>> WatermarkEvent(60).new_watermark
+    Timestamp(60)
+    """
 
     new_watermark: Timestamp
     tag: str | None
@@ -36,7 +45,11 @@ class WatermarkEvent:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ProcessingTimeEvent:
-    """The wall clock of the whole pipeline advances by seconds, or by a `Duration`."""
+    """The wall clock of the whole pipeline advances by seconds, or by a `Duration`.
+
+    >>> ProcessingTimeEvent(30).advance_by
+    Duration(30)
+    """
 
     advance_by: Duration
 

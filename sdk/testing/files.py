@@ -57,14 +57,27 @@ def compute_hash(content: Iterable[object], hashing_alg: str = "sha1") -> str:
 
 
 def create_file(path: str, contents: str) -> str:
-    """Write a text file in UTF-8; returns its path."""
+    """Write a text file in UTF-8; returns its path.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     read_files_from_pattern(create_file(f"{folder}/scores.txt", "red 5"))
+    'red 5'
+    """
     with FileSystems.create(path) as file:
         file.write(contents.encode())
     return path
 
 
 def read_files_from_pattern(file_pattern: str) -> str:
-    """The texts of the files that a pattern matches, without space around each, joined by LF."""
+    r"""The texts of the files that a pattern matches, without space around each, joined by LF.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = [create_file(f"{folder}/scores-{number}", f"line {number}\n") for number in range(2)]
+    ...     read_files_from_pattern(f"{folder}/scores-*")
+    'line 0\nline 1'
+    """
     texts = []
     for found in FileSystems.match([file_pattern])[0].metadata_list:
         with FileSystems.open(found.path) as file:
@@ -90,7 +103,15 @@ def open_shards(glob_pattern: str, mode: str = "rt", encoding: str | None = "utf
 
 
 def delete_files(file_paths: Sequence[str]) -> None:
-    """Delete files. Raises `RuntimeError` if there are no paths."""
+    """Delete files. Raises `RuntimeError` if there are no paths.
+
+    >>> from tempfile import mkdtemp
+    >>> from pathlib import Path
+    >>> path = create_file(f"{mkdtemp()}/scores.txt", "red 5")
+    >>> delete_files([path])
+    >>> Path(path).exists()
+    False
+    """
     if not file_paths:
         raise RuntimeError("delete_files was given no path; give the files to delete")
     FileSystems.delete([os.fspath(path) for path in file_paths])

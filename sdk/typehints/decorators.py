@@ -9,7 +9,18 @@ T = TypeVar("T")
 
 
 def with_input_types(*hints: object, **named_hints: object) -> Callable[[T], T]:
-    """Decorator that declares the element types that a transform, a `DoFn` or a function takes."""
+    """Decorator that declares the element types that a transform, a `DoFn` or a function takes.
+
+    >>> import headrace as beam
+    >>> @with_input_types(str)
+    ... class Words(beam.DoFn):
+    ...     def process(self, line):
+    ...         yield from line.split()
+    >>> _ = beam.Pipeline("LocalRunner") | beam.Create([5]) | beam.ParDo(Words())
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.typehints.errors.TypeCheckError: ...
+    """
 
     def decorate(what: T) -> T:
         setattr(what, "input_hints", (hints, named_hints))  # noqa: B010 - no attribute that T is known to have

@@ -27,6 +27,21 @@ _PICKLE = PickleCoder()
 class StateSpec(Generic[StateT]):
     """Declares a state of each key and window: an attribute of a `DoFn`.
 
+    >>> import headrace as beam
+    >>> from headrace.transforms.userstate import ReadModifyWriteStateSpec
+    >>> class Numbered(beam.DoFn):
+    ...     NEXT = ReadModifyWriteStateSpec("next")
+    ...     def process(self, pair, next=beam.DoFn.StateParam(NEXT)):
+    ...         number = next.read() or 0
+    ...         next.write(number + 1)
+    ...         yield pair[1], number
+    >>> isinstance(Numbered.NEXT, StateSpec)
+    True
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("red", "a"), ("red", "b")]) | beam.ParDo(Numbered()) | beam.Map(print)
+    ('a', 0)
+    ('b', 1)
+
     Args:
         name: Name of the state, unique within the `DoFn`; after a restart, the state is found by its name.
         coder: Encodes values as bytes: an object with `encode` and `decode`. None for pickle.

@@ -42,6 +42,20 @@ class TimerWindow(Protocol):
 class UserTimer:
     """Sets and clears the timer of a declaration for one key and window.
 
+    >>> import headrace as beam
+    >>> from headrace.transforms.timeutil import TimeDomain
+    >>> from headrace.transforms.userstate import TimerSpec, on_timer
+    >>> class Reminder(beam.DoFn):
+    ...     TIMER = TimerSpec("remind", TimeDomain.WATERMARK)
+    ...     def process(self, pair, timer=beam.DoFn.TimerParam(TIMER)):
+    ...         timer.set(pair[1] + 60)
+    ...     @on_timer(TIMER)
+    ...     def remind(self, key=beam.DoFn.KeyParam, timestamp=beam.DoFn.TimestampParam):
+    ...         yield key, timestamp.seconds()
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("red", 5)]) | beam.ParDo(Reminder()) | beam.Map(print)
+    ('red', 65)
+
     Args:
         spec: The declaration.
         tag: Prefix of the timer's tag in storage; the dynamic tag follows.

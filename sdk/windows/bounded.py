@@ -22,6 +22,11 @@ class BoundedWindow:
     """A window of event time with an end. Subclass it for windows of your own, together with a coder for them.
 
     Two windows are the same window if the coder of their `WindowFn` encodes them as the same bytes.
+
+    >>> from headrace.transforms.window import IntervalWindow
+    >>> window = IntervalWindow(0, 60)
+    >>> isinstance(window, BoundedWindow), window.end, window.max_timestamp()
+    (True, Timestamp(60), Timestamp(59.999999))
     """
 
     def __init__(self, end: TimestampTypes) -> None:

@@ -12,6 +12,16 @@ class TimestampCombiner(Enum):
     """Selects the timestamp of a pane. The output watermark is held at it, so that no pane is late downstream.
 
     Elements that are late for the pane are ignored; a pane of late elements only has the last instant of its window.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.window import FixedWindows, TimestampedValue
+    >>> def show(pair, timestamp=beam.DoFn.TimestampParam):
+    ...     print(pair, timestamp)
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     scores = pipeline | beam.Create([TimestampedValue(("red", 5), 10), TimestampedValue(("red", 7), 20)])
+    ...     latest = beam.WindowInto(FixedWindows(60), timestamp_combiner=TimestampCombiner.OUTPUT_AT_LATEST)
+    ...     _ = scores | latest | beam.CombinePerKey(sum) | beam.Map(show)
+    ('red', 12) Timestamp(20)
     """
 
     OUTPUT_AT_EOW = "end of window"

@@ -118,7 +118,12 @@ class WindowFn(ABC):
 
 
 class NonMergingWindowFn(WindowFn):
-    """A window function whose windows are never merged."""
+    """A window function whose windows are never merged.
+
+    >>> from headrace.transforms.window import FixedWindows, Sessions
+    >>> isinstance(FixedWindows(60), NonMergingWindowFn), isinstance(Sessions(60), NonMergingWindowFn)
+    (True, False)
+    """
 
     def is_merging(self) -> bool:
         """Return False."""

@@ -8,6 +8,7 @@ unless a given coder does.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
@@ -40,7 +41,8 @@ from headrace.lowlevel.errors import CheckpointError, CollectedError
 from headrace.lowlevel.intervals.interval_map import key_position
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.storage import object_names
-from headrace.lowlevel.storage.object_store import ObjectStorage
+from headrace.lowlevel.storage.object_store import Location, ObjectStorage
+from headrace.lowlevel.storage.signed_store import checkpoint_store
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.timer import HOLD, TimeDomain, timer_of_hold
 from headrace.lowlevel.vectorized.inspection import coder_in, has_timers, marks_in
@@ -52,17 +54,28 @@ _TIMERS = frozenset(int(domain) for domain in TimeDomain)
 class CheckpointView:
     """A read-only view of one commit of a checkpoint, by default the last, and of the files that it names.
 
-    >>> from headrace.lowlevel.checkpoint import Checkpoint, Fingerprint
-    >>> from headrace.lowlevel.storage.object_store import ObjectStore
-    >>> store = ObjectStore("memory://")
-    >>> CheckpointView.of(store)
-    Traceback (most recent call last):
-      ...
-    headrace.lowlevel.errors.CheckpointError: there is no checkpoint at memory://; correct the location
-    >>> _ = Checkpoint.open(store, "host a", Fingerprint(()), now_us=0)
-    >>> view = CheckpointView.of(store)
-    >>> view.lease.owner, view.epochs(), view.timers(limit=10)
-    ('host a', (), [])
+    >>> from tempfile import TemporaryDirectory
+    >>> from headrace.lowlevel import BoundedInjector, Computation, PickleCoder, Topology
+    >>> from headrace.runners import RunOptions
+    >>> from headrace.runners.local import LocalRunner
+    >>> class Counter(Computation):
+    ...     def process_record(self, record, context):
+    ...         context.state = (context.state or 0) + 1
+    ...         context.set_timer("end", 60_000_000)
+    ...     def process_timer(self, timer, context):
+    ...         pass
+    >>> topology = Topology()
+    >>> topology.injector("visits", BoundedInjector([("red", 1), ("blue", 2), ("red", 3)]))
+    >>> topology.computation("count", Counter(), {"visits": str})
+    >>> with TemporaryDirectory() as place:
+    ...     result = LocalRunner().run_topology(topology, RunOptions(place, max_records_per_epoch=2))
+    ...     view = CheckpointView.of(place)
+    ...     view.manifest.epoch, [commit.epoch for commit in view.epochs()]
+    ...     sorted((each.key, each.state) for each in view.states("count", PickleCoder()))
+    ...     sorted((timer.key, timer.tag) for timer in view.at_epoch(1).timers("count"))
+    (2, [1, 2])
+    [('blue', 1), ('red', 2)]
+    [('blue', 'end'), ('red', 'end')]
     """
 
     store: ObjectStorage
@@ -77,8 +90,19 @@ class CheckpointView:
     named tuples, enumerations and dataclasses, and imports their modules."""
 
     @classmethod
-    def of(cls, store: ObjectStorage, key_coder: KeyCoder = PLAIN) -> CheckpointView:
-        """The view of the last commit. Raises `CheckpointError` if there is no checkpoint, or if it is damaged."""
+    def of(cls, place: Location, key_coder: KeyCoder = PLAIN, checkpoint_key: str | None = None) -> CheckpointView:
+        """The view of the last commit.
+
+        Args:
+            place: The directory or URL that the run was given, or a store.
+            key_coder: Decodes keys.
+            checkpoint_key: The secret of a signed checkpoint; by default that of the environment variable
+                `HEADRACE_CHECKPOINT_KEY`. A store is signed, or not, already.
+
+        Raises:
+            CheckpointError: There is no checkpoint, it is damaged, or its signatures are not of this secret.
+        """
+        store = checkpoint_store(place, checkpoint_key) if isinstance(place, (str, os.PathLike)) else place
         if (identity := read_marker(store, ELSEWHERE)) is None:
             raise CheckpointError(f"there is no checkpoint at {store.describe()}; correct the location")
         position = look(store)

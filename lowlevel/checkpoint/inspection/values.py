@@ -15,7 +15,12 @@ from headrace.lowlevel.topology.timer import TimeDomain
 
 @dataclass(frozen=True, slots=True)
 class CommittedEpoch:
-    """A commit that is still in the log."""
+    """A commit that is still in the log.
+
+    >>> commit = CommittedEpoch(7, wall_clock=1_700_000_000_000_000, generation=2, owner="host a", finished=False)
+    >>> commit.epoch, commit.owner
+    (7, 'host a')
+    """
 
     epoch: int
     wall_clock: int
@@ -30,7 +35,11 @@ class CommittedEpoch:
 
 @dataclass(frozen=True, slots=True)
 class Watermarks:
-    """The low watermarks of a computation."""
+    """The low watermarks of a computation.
+
+    >>> Watermarks("count", level=0, input=60_000_000, output=55_000_000, intervals={0: 60_000_000}).output
+    55000000
+    """
 
     computation: str
     level: int
@@ -44,7 +53,11 @@ class Watermarks:
 
 @dataclass(frozen=True, slots=True)
 class StoredTimer:
-    """A timer that has not fired."""
+    """A timer that has not fired.
+
+    >>> StoredTimer("count", "red", "end", TimeDomain.LOW_WATERMARK, timestamp=60_000_000).tag
+    'end'
+    """
 
     computation: str
     key: object
@@ -56,7 +69,11 @@ class StoredTimer:
 
 @dataclass(frozen=True, slots=True)
 class StoredHold:
-    """A hold of a computation's output watermark."""
+    """A hold of a computation's output watermark.
+
+    >>> StoredHold("count", "red", "end", timestamp=60_000_000, timer=TimeDomain.LOW_WATERMARK).key
+    'red'
+    """
 
     computation: str
     key: object
@@ -70,7 +87,11 @@ class StoredHold:
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """The stored state of one key."""
+    """The stored state of one key.
+
+    >>> StoredState("count", "red", 2).state
+    2
+    """
 
     computation: str
     key: object
@@ -82,7 +103,11 @@ class StoredState:
 
 @dataclass(frozen=True, slots=True)
 class StoredLine:
-    """A line of a segment: an entry of a key in the state of a computation over columns. A key may have many lines."""
+    """A line of a segment: an entry of a key in the state of a computation over columns. A key may have many lines.
+
+    >>> StoredLine("Sum", "red", {"total": 12}).columns["total"]
+    12
+    """
 
     computation: str
     key: object
@@ -93,7 +118,11 @@ class StoredLine:
 
 @dataclass(frozen=True, slots=True)
 class PendingRecords:
-    """Records in a commit that are delivered with the next epoch."""
+    """Records in a commit that are delivered with the next epoch.
+
+    >>> PendingRecords("ranks", "visits", records=3, oldest=60_000_000, size=120).consumer
+    'ranks'
+    """
 
     consumer: str
     stream: str
@@ -106,7 +135,11 @@ class PendingRecords:
 
 @dataclass(frozen=True, slots=True)
 class InjectorState:
-    """The progress of an injector."""
+    """The progress of an injector.
+
+    >>> InjectorState("visits", position=120, watermark=60_000_000, greatest=65_000_000, ended=False).position
+    120
+    """
 
     stream: str
     position: object
@@ -119,7 +152,11 @@ class InjectorState:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A snapshot or delta file that is part of the state of a commit."""
+    """A snapshot or delta file that is part of the state of a commit.
+
+    >>> StoredFile("delta", level=0, interval=1, epoch=7, size=120).kind
+    'delta'
+    """
 
     kind: str
     """`snapshot` or `delta`."""

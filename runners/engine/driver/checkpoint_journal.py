@@ -28,8 +28,8 @@ from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.intervals.sequencer import attempt_token
 from headrace.lowlevel.metric import decode_metrics, encode_metrics
 from headrace.lowlevel.storage.envelope import understood
-from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore, StoreError
-from headrace.lowlevel.storage.signed_store import KEY_VARIABLE, signed
+from headrace.lowlevel.storage.object_store import ObjectStorage, StoreError
+from headrace.lowlevel.storage.signed_store import checkpoint_store
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.holder import Holder
 from headrace.runners.engine.clock import Clock
@@ -129,11 +129,6 @@ class CheckpointJournal:
         # A failing store does not mean that another driver has taken over; after an error, that one is raised.
         with suppress(StoreError):
             self._checkpoint.ensure_driving()
-
-
-def checkpoint_store(url: str, key: str | None = None) -> ObjectStorage:
-    """The storage at a directory or URL. It is signed if there is a key: `key`, or else `HEADRACE_CHECKPOINT_KEY`."""
-    return signed(ObjectStore(url), os.environ.get(KEY_VARIABLE) if key is None else key)
 
 
 def open_checkpoint(

@@ -110,7 +110,16 @@ def _over(error: BaseException | None) -> RunOverError:
 
 
 class Running:
-    """A run in the background. Its methods may be called from any thread."""
+    """A run in the background. Its methods may be called from any thread.
+
+    >>> from headrace.lowlevel import BoundedInjector, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("numbers", BoundedInjector([(1, 10), (2, 20)]))
+    >>> running = LocalRunner().start(topology)
+    >>> running.wait().epochs
+    1
+    """
 
     def __init__(self, topology: Topology, run: Callable[[Changes], RunResult]) -> None:
         self.changes = Changes(topology)

@@ -38,6 +38,16 @@ class WriteToAvro(WriteFiles):
 
     Needs `pip install 'headrace[avro]'`.
 
+    >>> from tempfile import TemporaryDirectory
+    >>> import headrace as beam
+    >>> schema = {"type": "record", "name": "Score", "fields": [{"name": "points", "type": "long"}]}
+    >>> with TemporaryDirectory() as folder:
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | beam.Create([{"points": 5}]) | WriteToAvro(f"{folder}/scores", schema, codec="xz")
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | beam.io.ReadFromAvro(f"{folder}/scores*") | beam.Map(print)
+    {'points': 5}
+
     Args:
         file_path_prefix: Folder and beginning of the files' names; see `WriteToText`.
         schema: The schema, a dict as `json.load` makes it of an `.avsc` file. By default that of the elements' type,

@@ -114,6 +114,16 @@ class ReadFromAvro(FileSource):
 
     Needs `pip install 'headrace[avro]'`. Tasks read the blocks of a file side by side.
 
+    >>> from tempfile import TemporaryDirectory
+    >>> import headrace as beam
+    >>> schema = {"type": "record", "name": "Score", "fields": [{"name": "points", "type": "long"}]}
+    >>> with TemporaryDirectory() as folder:
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | beam.Create([{"points": 5}]) | beam.io.WriteToAvro(f"{folder}/scores", schema)
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | ReadFromAvro(f"{folder}/scores*", as_rows=True) | beam.Map(print)
+    Row(points=5)
+
     Args:
         file_pattern: Which files; see `FileSource`. It must be given, although Beam's has a default.
         min_bundle_size: Without effect, accepted as in Beam: the engine chooses how much a task reads.

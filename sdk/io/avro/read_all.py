@@ -33,6 +33,16 @@ class _Records:
 class ReadAllFromAvro(PTransform[PCollection[str], PCollection[object]]):
     """The records of the Avro files of each pattern, as `ReadFromAvro` gives them; each file is read by one task.
 
+    >>> from tempfile import TemporaryDirectory
+    >>> import headrace as beam
+    >>> schema = {"type": "record", "name": "Score", "fields": [{"name": "points", "type": "long"}]}
+    >>> with TemporaryDirectory() as folder:
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | beam.Create([{"points": 5}]) | beam.io.WriteToAvro(f"{folder}/scores", schema)
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | beam.Create([f"{folder}/scores*"]) | ReadAllFromAvro() | beam.Map(print)
+    {'points': 5}
+
     Args:
         min_bundle_size: Without effect, accepted as in Beam.
         desired_bundle_size: Without effect, accepted as in Beam.

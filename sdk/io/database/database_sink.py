@@ -26,7 +26,22 @@ Connect: TypeAlias = Callable[[], Connection]
 
 
 class DatabaseWriteError(HeadraceError, RuntimeError):
-    """A database could not be written. Its cause is the error of the database's module."""
+    """A database could not be written. Its cause is the error of the database's module.
+
+    >>> import sqlite3
+    >>> import headrace as beam
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     def connect():
+    ...         return sqlite3.connect(f"{folder}/points.db")
+    ...     _ = connect().execute("CREATE TABLE points (team TEXT, points INTEGER CHECK (points < 10))")
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         rows = pipeline | beam.Create([("red", 12)])
+    ...         _ = rows | beam.io.WriteToDatabase(connect, "points", ["team", "points"])
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.io.database.database_sink.DatabaseWriteError: ...
+    """
 
 
 class _TakenBack(Exception):  # no error: it ends a transaction that is not to be committed

@@ -20,7 +20,16 @@ StorageOptions: TypeAlias = Mapping[str, str] | None
 
 
 class DeltaError(HeadraceError, RuntimeError):
-    """A Delta table could not be read or written; the message says what is committed."""
+    """A Delta table could not be read or written; the message says what is committed.
+
+    >>> import headrace as beam
+    >>> from headrace.io.delta import ReadFromDelta
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | ReadFromDelta("/no/such/table")
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.io.delta.delta_table.DeltaError: /no/such/table cannot be read as a Delta table; nothing has run: ...
+    """
 
 
 def require_package() -> None:

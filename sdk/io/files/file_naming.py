@@ -147,5 +147,10 @@ def single_file_naming(prefix: str, suffix: str | None = None) -> FileNaming:
 
 
 def prefix_naming(prefix: str) -> FileNaming:
-    """`default_file_naming` without a suffix."""
+    """`default_file_naming` without a suffix.
+
+    >>> from headrace.transforms.window import GlobalWindow
+    >>> prefix_naming("scores")(GlobalWindow(), None, 0, 2, None, None)
+    'scores-00000-of-00002'
+    """
     return default_file_naming(prefix)

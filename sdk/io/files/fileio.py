@@ -16,7 +16,13 @@ from headrace.sdk.transforms.core.par_do import FlatMap
 
 
 class EmptyMatchTreatment:
-    """What a pattern means that matches no file."""
+    """What a pattern means that matches no file.
+
+    >>> EmptyMatchTreatment.allow_empty_match("scores/*.csv", EmptyMatchTreatment.ALLOW_IF_WILDCARD)
+    True
+    >>> EmptyMatchTreatment.allow_empty_match("scores.csv", EmptyMatchTreatment.ALLOW_IF_WILDCARD)
+    False
+    """
 
     ALLOW = "ALLOW"
     """There is nothing to read."""
@@ -36,7 +42,15 @@ class EmptyMatchTreatment:
 @stored_as("ReadableFile")
 @dataclass(frozen=True, slots=True)
 class ReadableFile:
-    """A file that a function can open."""
+    """A file that a function can open.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "scores.txt").write_text("red 5")
+    ...     ReadableFile(FileMetadata(f"{folder}/scores.txt", 5)).read_utf8()
+    'red 5'
+    """
 
     metadata: FileMetadata
     compression: str | None = None
@@ -59,6 +73,16 @@ class ReadableFile:
 
 class MatchAll(PTransform[PCollection[str], PCollection[FileMetadata]]):
     """The files of each pattern, as `FileMetadata`.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import headrace as beam
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "scores.txt").write_text("red 5")
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         files = pipeline | beam.Create([f"{folder}/*.txt", f"{folder}/*.csv"]) | MatchAll()
+    ...         _ = files | beam.Map(lambda file: print(Path(file.path).name, file.size_in_bytes))
+    scores.txt 5
 
     Args:
         empty_match_treatment: What a pattern means that matches no file; see `EmptyMatchTreatment`.
@@ -86,6 +110,16 @@ def matching(pattern: str, treatment: str) -> list[FileMetadata]:
 class MatchFiles(PTransform[PBegin, PCollection[FileMetadata]]):
     """The files of a pattern, as `FileMetadata`.
 
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import headrace as beam
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "scores.txt").write_text("red 5")
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         files = pipeline | MatchFiles(f"{folder}/*.txt")
+    ...         _ = files | beam.Map(lambda file: print(Path(file.path).name, file.size_in_bytes))
+    scores.txt 5
+
     Args:
         file_pattern: The pattern; see `FileSystems.match`.
         empty_match_treatment: What it means if no file matches; see `EmptyMatchTreatment`.
@@ -102,6 +136,16 @@ class MatchFiles(PTransform[PBegin, PCollection[FileMetadata]]):
 
 class ReadMatches(PTransform[PCollection[FileMetadata | str], PCollection[ReadableFile]]):
     """Makes a `ReadableFile` of each `FileMetadata` or path.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import headrace as beam
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "scores.txt").write_text("red 5")
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         files = pipeline | MatchFiles(f"{folder}/*.txt") | ReadMatches()
+    ...         _ = files | beam.Map(lambda file: print(file.read_utf8()))
+    red 5
 
     Args:
         compression: One of `CompressionTypes`; by default what the names of the files say.

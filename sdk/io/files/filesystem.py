@@ -35,7 +35,11 @@ _OPENERS = cast(dict[str, _Opener], {"gzip": gzip.open, "bzip2": bz2.open, "xz":
 
 
 class CompressionTypes:
-    """Names of compressions: Beam's, and zstd."""
+    """Names of compressions: Beam's, and zstd.
+
+    >>> CompressionTypes.detect_compression_type("scores.csv.gz")
+    'gzip'
+    """
 
     AUTO = "auto"
     """The compression that the suffix of the file name states."""

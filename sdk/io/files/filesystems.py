@@ -32,6 +32,11 @@ _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
 class BeamIOError(HeadraceError, OSError):
     """An operation on several files failed for some of them.
 
+    >>> FileSystems.delete(["/no/such/folder/file"])
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.io.files.filesystems.BeamIOError: ...
+
     Args:
         message: What failed.
         exception_details: File, or pair of files -> the error; None if the operation failed as a whole.
@@ -45,7 +50,16 @@ class BeamIOError(HeadraceError, OSError):
 @stored_as("FileMetadata")
 @dataclass(frozen=True, slots=True, order=True)
 class FileMetadata:
-    """A file that was found."""
+    """A file that was found.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "scores.txt").write_text("red 5")
+    ...     [found] = FileSystems.match([f"{folder}/*"])[0].metadata_list
+    >>> Path(found.path).name, found.size_in_bytes
+    ('scores.txt', 5)
+    """
 
     path: str
     size_in_bytes: int
@@ -56,7 +70,14 @@ class FileMetadata:
 
 @dataclass(frozen=True, slots=True)
 class MatchResult:
-    """The files that a pattern matches."""
+    """The files that a pattern matches.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     [result] = FileSystems.match([f"{folder}/*.txt"])
+    >>> result.metadata_list
+    []
+    """
 
     pattern: str
     metadata_list: list[FileMetadata]

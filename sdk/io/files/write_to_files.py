@@ -43,7 +43,13 @@ _MOST = 1_000_000
 
 
 class FileMetadata(NamedTuple):
-    """How a file is made: what `FileSink.create_metadata` returns."""
+    """How a file is made: what `FileSink.create_metadata` returns.
+
+    >>> from headrace.io.filesystem import CompressionTypes
+    >>> class Lines(TextSink):
+    ...     def create_metadata(self, destination, full_file_name):
+    ...         return FileMetadata("text/plain", CompressionTypes.GZIP)
+    """
 
     mime_type: str
     """Without effect."""
@@ -84,7 +90,16 @@ class FileSink:
 
 @with_input_types(str)
 class TextSink(FileSink):
-    """Writes text elements as lines in UTF-8."""
+    r"""Writes text elements as lines in UTF-8.
+
+    >>> import io
+    >>> sink, file = TextSink(), io.BytesIO()
+    >>> sink.open(file)
+    >>> sink.write("red 5")
+    >>> sink.flush()
+    >>> file.getvalue()
+    b'red 5\n'
+    """
 
     def open(self, fh: BinaryIO) -> None:
         """See `FileSink`."""
@@ -102,7 +117,15 @@ class TextSink(FileSink):
 
 @stored_as("FileResult")
 class FileResult(NamedTuple):
-    """A file that was written."""
+    """A file that was written.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> import headrace as beam
+    >>> with TemporaryDirectory() as folder, beam.Pipeline("LocalRunner") as pipeline:
+    ...     files = pipeline | beam.Create(["red 5"]) | WriteToFiles(folder)
+    ...     _ = files | beam.Map(lambda file: print(file.shard_index, file.total_shards, file.window))
+    0 1 GlobalWindow
+    """
 
     file_name: str
     """Its name below the path of `WriteToFiles`."""

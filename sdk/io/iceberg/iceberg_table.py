@@ -25,7 +25,18 @@ _coder = PickleCoder()
 
 
 class IcebergError(HeadraceError, RuntimeError):
-    """An Iceberg table could not be read or written; the message says what is committed."""
+    """An Iceberg table could not be read or written; the message says what is committed.
+
+    >>> import headrace as beam
+    >>> from tempfile import TemporaryDirectory
+    >>> from headrace.io.iceberg import ReadFromIceberg
+    >>> with TemporaryDirectory() as folder, beam.Pipeline("LocalRunner") as pipeline:
+    ...     catalog = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder}
+    ...     _ = pipeline | ReadFromIceberg("shop.sales", catalog)
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.io.iceberg.iceberg_table.IcebergError: ...
+    """
 
 
 def require_package() -> None:

@@ -20,7 +20,12 @@ _NUMBERS = {"Long": struct.Struct(">q"), "Integer": struct.Struct(">i"), "Double
 
 @stored_as("KafkaRecord")
 class KafkaRecord(NamedTuple):
-    """A record with its metadata in Kafka."""
+    """A record with its metadata in Kafka.
+
+    >>> record = KafkaRecord("visits", 0, 7, b"red", b"5", (("trace", b"a1"),), Timestamp(10))
+    >>> record.topic, record.offset, record.value, float(record.timestamp)
+    ('visits', 7, b'5', 10.0)
+    """
 
     topic: str
     partition: int

@@ -243,6 +243,11 @@ class WriteToKafka(Write):
     Readers with `isolation.level=read_committed` see each epoch once and whole, also after a crash. The records of an
     epoch pass through its commit and the driver. Needs `pip install headrace[kafka]`.
 
+    >>> import headrace as beam
+    >>> settings = {"bootstrap.servers": "broker:9092", "transactional.id": "sums"}
+    >>> pipeline = beam.Pipeline("LocalRunner")
+    >>> _ = pipeline | beam.Create([("red", "12")]) | WriteToKafka(settings, "sums")
+
     Args:
         producer_config: librdkafka's settings, at least `bootstrap.servers` and `transactional.id`: a name that stays
             the same for as long as the checkpoint and that no other sink has, as one fences the other.

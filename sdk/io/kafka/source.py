@@ -153,6 +153,15 @@ class ReadFromKafka(Source):
     greatest timestamp read in it up to the epoch before; the watermark of the source is the least of these. Needs
     `pip install headrace[kafka]`.
 
+    >>> import headrace as beam
+    >>> from headrace.io import kafka_values
+    >>> def points(pipeline):
+    ...     settings = {"bootstrap.servers": "broker:9092", "auto.offset.reset": "earliest"}
+    ...     scores = ReadFromKafka(settings, ["scores"], value_deserializer=kafka_values.json(), max_delay=10)
+    ...     return pipeline | scores | beam.Map(lambda pair: (pair[1]["team"], pair[1]["points"]))
+    >>> points(beam.Pipeline("LocalRunner")).is_bounded
+    False
+
     Args:
         consumer_config: librdkafka's settings, at least `bootstrap.servers`. The engine stores the offsets, so
             settings of offsets have no effect, except `auto.offset.reset` and `group.id`, see below.

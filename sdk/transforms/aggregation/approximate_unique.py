@@ -127,7 +127,13 @@ class ApproximateUniqueCombineFn(CombineFn[object, UniqueSketch, int]):
 
 
 class ApproximateUnique:
-    """The approximate number of distinct values, globally or per key; the values must be of types that can be keys."""
+    """The approximate number of distinct values, globally or per key; the values must be of types that can be keys.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(["red", "blue", "red"]) | ApproximateUnique.Globally(size=100) | beam.Map(print)
+    2
+    """
 
     @staticmethod
     def parse_input_params(size: int | None = None, error: float | None = None) -> int:

@@ -112,7 +112,14 @@ class Count:
 
 
 class Top:
-    """Transforms that give the greatest or least elements (`apache_beam.combiners.Top`)."""
+    """Transforms that give the greatest or least elements (`apache_beam.combiners.Top`).
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     scores = pipeline | beam.Create([("red", 5), ("red", 9), ("red", 7)])
+    ...     _ = scores | Top.LargestPerKey(2) | beam.Map(print)
+    ('red', [9, 7])
+    """
 
     class Of(_Globally):
         """The `n` greatest elements as a list, the greatest first; with `reverse` the `n` least, the least first.

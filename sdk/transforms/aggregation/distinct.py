@@ -33,5 +33,11 @@ def Distinct(inputs: PCollection[object]) -> PCollection[object]:
 
 @ptransform_fn
 def RemoveDuplicates(inputs: PCollection[object]) -> PCollection[object]:
-    """`Distinct`, under its older name in Beam."""
+    """`Distinct`, under its older name in Beam.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(["red", "red"]) | RemoveDuplicates() | beam.Map(print)
+    red
+    """
     return inputs | "RemoveDuplicates" >> Distinct()

@@ -33,6 +33,12 @@ class Source(PTransform[PBegin, PCollection[object]]):
 class Read(Source):
     """A collection of the records of an injector.
 
+    >>> import headrace as beam
+    >>> from headrace.lowlevel import BoundedInjector
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | Read(BoundedInjector([("red", 5_000_000)])) | beam.Map(print)
+    red
+
     Args:
         injector: Any injector of the low level; its records become elements, with the same values and timestamps.
         is_bounded: Whether the input has an end.

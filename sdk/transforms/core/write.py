@@ -15,6 +15,12 @@ class Write(PTransform[PCollection[object], PValue]):
     Outputs of a `DoFn` with weak productions are passed to the sink at once; the sink must support that, as `SendSink`
     does.
 
+    >>> import headrace as beam
+    >>> from headrace.lowlevel import CallSink
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(["red"]) | Write(CallSink(lambda epoch, rows: print([row for row, _ in rows])))
+    ['red']
+
     Args:
         sink: Any sink of the low level, such as `CallSink(function)`.
     """

@@ -29,13 +29,25 @@ def Keys(pairs: PCollection[object], label: str = "Keys") -> PCollection[object]
 
 @ptransform_fn
 def Values(pairs: PCollection[object], label: str = "Values") -> PCollection[object]:
-    """Emits the value of each pair (key, value)."""
+    """Emits the value of each pair (key, value).
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("red", 5)]) | Values() | beam.Map(print)
+    5
+    """
     return pairs | label >> Map(_Value()).with_input_types(Any).with_output_types(_types(pairs)[1])
 
 
 @ptransform_fn
 def KvSwap(pairs: PCollection[object], label: str = "KvSwap") -> PCollection[object]:
-    """Turns each pair (key, value) into a pair (value, key)."""
+    """Turns each pair (key, value) into a pair (value, key).
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("red", 5)]) | KvSwap() | beam.Map(print)
+    (5, 'red')
+    """
     key, value = _types(pairs)
     return pairs | label >> Map(_Swapped()).with_input_types(Any).with_output_types(tuple_of([value, key]))
 

@@ -9,7 +9,6 @@ import pytest
 
 from headrace.lowlevel import BoundedInjector, Computation, Context, Record, Topology
 from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointView
-from headrace.runners.engine.driver.checkpoint_journal import checkpoint_store
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.ui.snapshots import stored_state
@@ -33,7 +32,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> CheckpointView:
     topology.injector("keys", BoundedInjector(keys))
     topology.computation("lengths", Lengths(), {"keys": lambda key: key}, [])
     LocalRunner().run_topology(topology, RunOptions(checkpoint=place))
-    return CheckpointView.of(checkpoint_store(place))
+    return CheckpointView.of(place)
 
 
 def test_keys_with_the_most_state_come_first(cells: CheckpointView) -> None:
@@ -65,7 +64,7 @@ def test_a_key_without_state_has_no_entries(cells: CheckpointView, key: str) -> 
 
 
 def test_lines_of_columns_have_their_fields(tmp_path: Path) -> None:
-    view = CheckpointView.of(checkpoint_store(stopped(tmp_path / "state", earliest=False)))
+    view = CheckpointView.of(stopped(tmp_path / "state", earliest=False))
     found = largest_keys(view, "Sum")
     assert {row.key: row.bytes for row in found.keys} == {"red": None, "blue": None}
     fields = [entry.fields for entry in entries_of_key(view, "Sum", "red")]
@@ -74,7 +73,7 @@ def test_lines_of_columns_have_their_fields(tmp_path: Path) -> None:
 
 
 def test_timers_are_told_by_their_windows(tmp_path: Path) -> None:
-    view = CheckpointView.of(checkpoint_store(stopped(tmp_path / "state")))
+    view = CheckpointView.of(stopped(tmp_path / "state"))
     told = {(timer["key"], timer["for"]) for timer in largest_keys(view, "Sum").timers}
     assert ("red", "window from 1970-01-01T00:02:00Z") in told
 

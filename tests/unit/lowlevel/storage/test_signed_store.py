@@ -15,8 +15,7 @@ from headrace.lowlevel.checkpoint import Checkpoint
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.storage import object_names
 from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore
-from headrace.lowlevel.storage.signed_store import KEY_VARIABLE, SignedStore, carried, signed
-from headrace.runners.engine.driver.checkpoint_journal import checkpoint_store
+from headrace.lowlevel.storage.signed_store import KEY_VARIABLE, SignedStore, carried, checkpoint_store, signed
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from tests.checkpoints import TOPOLOGY, check, step, take_snapshot

@@ -14,11 +14,12 @@ from examples.streaming102 import sessions
 from examples.streaming102.scores import HEURISTIC
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.signed_store import checkpoint_store
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.recording import Arrival, Recording, StepRecording
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Scheduler
-from headrace.sdk.recording.recording_log import JOIN_AT, RecordLog, store_of
+from headrace.sdk.recording.recording_log import JOIN_AT, RecordLog
 from tests.recorded import record
 from tests.stores import DictStore
 
@@ -57,7 +58,7 @@ def test_one_recording_over_all_drivers(tmp_path: Path, step: str) -> None:
     ran = run(tmp_path)
     assert ran is not None
     assert replace(ran, restarts=()) == whole
-    assert RecordLog(store_of(str(tmp_path))).read() == Recording((ran,))
+    assert RecordLog(checkpoint_store(str(tmp_path))).read() == Recording((ran,))
     assert whole.unrecorded == []
     # Of four drivers that follow, two may begin at the same instant of the example's clock.
     assert 3 <= len(ran.restarts) <= 4
@@ -85,7 +86,7 @@ def test_a_run_may_go_on_unrecorded_though_a_recorded_epoch_was_not_delivered(tm
 
 def test_objects_are_joined(tmp_path):
     run(tmp_path)
-    log = RecordLog(store_of(str(tmp_path)))
+    log = RecordLog(checkpoint_store(str(tmp_path)))
     before = log.read()
     assert len(log.objects()) == 52 < JOIN_AT
     log.join()
@@ -118,4 +119,4 @@ def test_a_damaged_object_is_named(tmp_path):
     path = tmp_path / object_names.recording(5, 5)
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(CheckpointError, match=r"recordings/0+5-0+5 in .* is damaged"):
-        RecordLog(store_of(str(tmp_path))).read()
+        RecordLog(checkpoint_store(str(tmp_path))).read()
