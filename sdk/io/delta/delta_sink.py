@@ -128,11 +128,16 @@ class DeltaSink(EpochSink):
             return f"the table is partitioned by {partitions}, and partition_by is {list(self._files.partition_by)}"
         return None
 
+    @property
+    def destination(self) -> str:
+        """See `EpochSink`."""
+        return self._place
+
     def stored(self, sink: str) -> Mark | None:
         """See `EpochSink`."""
         return mark_of(opened(self._place, self._options), sink)
 
-    def write(self, sink: str, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
+    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
         """See `EpochSink`. Raises `DeltaError`."""
         from deltalake.exceptions import CommitFailedError
 
@@ -143,11 +148,11 @@ class DeltaSink(EpochSink):
         for attempt in range(_ATTEMPTS):
             try:
                 table = opened(self._place, self._options)
-                if not run.must_write(mark_of(table, sink), epoch, sink):
+                if not run.must_write(mark_of(table, run.sink), epoch, self.destination):
                     break
                 if problem := self._problem(table):
                     raise DeltaError(f"{failure}: {problem}")
-                self._commit(table, sink, Mark(run.number, epoch), receipts)
+                self._commit(table, run.sink, Mark(run.number, epoch), receipts)
                 break
             except DeltaError:
                 raise

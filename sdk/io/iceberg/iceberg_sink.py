@@ -104,11 +104,16 @@ class IcebergSink(EpochSink):
         missing = [name for name in names if name not in there.names]
         return f"the table has no column {missing[0]!r}, it has {there.names}; add it to the table" if missing else None
 
+    @property
+    def destination(self) -> str:
+        """See `EpochSink`."""
+        return self._address.table
+
     def stored(self, sink: str) -> Mark | None:
         """See `EpochSink`."""
         return mark_of(self._address.load(), sink)
 
-    def write(self, sink: str, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
+    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
         """See `EpochSink`. Raises `IcebergError`."""
         failure = (
             f"epoch {epoch} was not written to {self._address.table}; it is committed, and is written when the program "
@@ -118,8 +123,8 @@ class IcebergSink(EpochSink):
         for _ in range(_ATTEMPTS):
             try:
                 table = self._address.load()
-                if run.must_write(mark_of(table, sink), epoch, sink):
-                    self._commit(table, sink, Mark(run.number, epoch), receipts)
+                if run.must_write(mark_of(table, run.sink), epoch, self.destination):
+                    self._commit(table, run.sink, Mark(run.number, epoch), receipts)
                     keep_newest(self._address.load())
                 self._is_first = False
                 return
