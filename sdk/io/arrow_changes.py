@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
@@ -40,11 +41,20 @@ def rows_of(batch: Batch, schema: pa.Schema, keys: Sequence[str] = (), changelog
         table = _table(Batch(values, batch.timestamps), schema)
     else:
         kinds, table = [], pa.concat_tables([_table(part, schema) for part in batch.parts()])
+    for name in keys:
+        # NaN equals nothing, so a row with it could not be found again.
+        _require_values(table, f"the key {name!r}", pc.is_null(table.column(name), nan_is_null=True))
     for field in schema:
-        if (field.name in keys or not field.nullable) and (count := table.column(field.name).null_count):
-            role = "the key" if field.name in keys else "column"
-            raise ValueError(f"{count} elements have no value for {role} {field.name!r}, which must have one")
+        if not field.nullable:
+            _require_values(table, f"column {field.name!r}", pc.is_null(table.column(field.name)))
     return table.append_column(TAKEN, pa.array([kind is ChangeKind.DELETE for kind in kinds])) if changelog else table
+
+
+def _require_values(table: pa.Table, role: str, missing: pa.ChunkedArray) -> None:
+    """Raise `ValueError` if a mask of rows without a value has some."""
+    if count := pc.sum(missing).as_py():
+        first = table.filter(missing).slice(0, 1).to_pylist()[0]
+        raise ValueError(f"{count} elements have no value for {role}, which must have one, such as {first!r:.200}")
 
 
 def _table(part: Batch, schema: pa.Schema) -> pa.Table:
@@ -72,8 +82,23 @@ def net_rows(tables: Iterable[pa.Table], keys: Sequence[str]) -> tuple[pa.Table,
     return table.take(pa.array(net.put, pa.int64())), table.take(pa.array(net.taken, pa.int64()))
 
 
-def check_mode_by_key(mode: object, keys: Sequence[str], columns: Sequence[str]) -> None:
-    """Do what `check_mode` does for a table that takes rows out by key only."""
-    check_mode(mode, keys, columns)
+def check_mode_by_key(mode: object, keys: Sequence[str], schema: pa.Schema | None) -> None:
+    """Do what `check_mode` does for a table that takes rows out by key only; without a schema any column is there."""
+    check_mode(mode, keys, keys if schema is None else schema.names)
     if mode == "changelog" and not keys:
         raise ValueError("mode='changelog' puts rows in and takes them out by key; name its columns: keys=[...]")
+    if schema is not None and (problem := unfit_key(schema, keys)):
+        raise ValueError(problem)
+
+
+def unfit_key(schema: pa.Schema, keys: Sequence[str]) -> str | None:
+    """What is wrong with the types of key columns; None if all is well.
+
+    >>> unfit_key(pa.schema([("tags", pa.list_(pa.string()))]), ["tags"])
+    "keys names column 'tags' of type list<item: string>; name columns of numbers, text, bytes or times instead"
+    """
+    for name in keys:
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+            return f"keys names column {name!r} of type {kind}; name columns of numbers, text, bytes or times instead"
+    return None

@@ -1,17 +1,19 @@
 """How: what sinks have in common whose destination keeps an epoch's number in the transaction that writes its rows.
 
 A destination keeps a `Mark` under the name of each sink: the run that writes and its newest epoch. It moves the mark in
-the transaction that writes the rows, so an epoch that comes again, or late from a driver that was replaced, changes
-nothing. A run that begins anew draws a number, which is in each of its commits; the first epoch that it delivers puts
-that number in the place of its predecessor's, and the predecessor is refused from then on.
+the transaction that writes the rows, so an epoch that comes again changes nothing, and one that is older than the mark
+is refused: a driver that was replaced, or an older copy of the checkpoint, delivers it. A run that begins anew draws a
+number, which is in each of its commits; the first epoch that it delivers puts that number in the place of its
+predecessor's, and the predecessor is refused from then on.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from secrets import randbits
 from typing import Literal, NamedTuple, get_args
 
@@ -27,8 +29,13 @@ _RUN, _ROWS = b"R", b"D"
 """First byte of a receipt: the run, or rows of a task."""
 
 
+_log = logging.getLogger(__name__)
+
+
 class SinkTakenError(HeadraceError, RuntimeError):
-    """Another run writes under the name of the sink. The epoch is committed, and nothing of it was written.
+    """Another run writes under the name of the sink, or this one has gone further from another copy of its checkpoint.
+
+    The epoch is committed, and nothing of it was written.
 
     >>> import sqlite3
     >>> import headrace as beam
@@ -67,33 +74,53 @@ class Run:
     number: int
     predecessor: int | None
     """The run that the destination named when this one began; None if it named none."""
+    sink: str
+    """The name under which the destination keeps the mark."""
+    written: int | None = None
+    """The newest epoch whose rows had been written before the commit."""
 
     def encode(self) -> bytes:
         """The run as JSON."""
-        return json.dumps([self.number, self.predecessor]).encode()
+        return json.dumps(astuple(self)).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Run:
         """The run of the result of `encode`."""
-        number, predecessor = json.loads(data)
-        return cls(int(number), None if predecessor is None else int(predecessor))
+        number, predecessor, sink, written = json.loads(data)
+        return cls(number, predecessor, sink, written)
 
-    def must_write(self, stored: Mark | None, epoch: int, sink: str) -> bool:
-        """Whether the rows of an epoch are not written yet. Raises `SinkTakenError` if another run writes.
+    def is_replaced(self, stored: Mark | None) -> bool:
+        """Whether another run has written under the sink's name since this one began."""
+        return stored is not None and stored.run not in (self.number, self.predecessor)
 
-        >>> run = Run(7, predecessor=5)
-        >>> run.must_write(Mark(5, 90), 1, "clicks"), run.must_write(Mark(7, 3), 3, "clicks")
+    def misses(self, stored: Mark | None) -> bool:
+        """Whether the destination does not know of rows that this run has written there."""
+        known = stored.epoch if stored is not None and stored.run == self.number else 0
+        return self.written is not None and known < self.written
+
+    def must_write(self, stored: Mark | None, epoch: int, destination: str) -> bool:
+        """Whether the rows of an epoch are not written yet. Raises `SinkTakenError` if they cannot be.
+
+        >>> run = Run(7, 5, "clicks")
+        >>> run.must_write(Mark(5, 90), 1, "a table"), run.must_write(Mark(7, 3), 3, "a table")
         (True, False)
         """
-        if stored is not None and stored.run == self.number:
-            return epoch > stored.epoch
-        if (None if stored is None else stored.run) == self.predecessor:
+        failure = f"epoch {epoch} was not written to {destination}, although it is committed: "
+        if self.is_replaced(stored):
+            raise SinkTakenError(
+                f"{failure}since this run began, another one has written there under the sink's name {self.sink!r}, "
+                "and only the newest may. End one of the two; sinks that write at the same time need different names "
+                "(sink=...), and this one goes on if it is given another"
+            )
+        if stored is None or stored.run != self.number:
             return True
-        raise SinkTakenError(
-            f"epoch {epoch} was not written: since this run began, another one has written under the sink's name "
-            f"{sink!r}, and only the newest may. End one of the two; sinks that write at the same time need different "
-            "names (sink=...)"
-        )
+        if stored.epoch > epoch:
+            raise SinkTakenError(
+                f"{failure}epoch {stored.epoch} of this run is already there, so this is an older copy of the run's "
+                f"checkpoint, or another driver goes on with it. Rows would be lost or doubled. Start from the newest "
+                "checkpoint, or begin anew with an empty checkpoint and an empty destination"
+            )
+        return epoch > stored.epoch
 
 
 class Net(NamedTuple):
@@ -199,6 +226,7 @@ class EpochSink(ABC):
 
     Args:
         sink: Name under which the destination keeps it; by default one that is drawn for each run that begins anew.
+            Under another name a run goes on from the epoch after its newest commit.
     """
 
     def __init__(self, sink: str | None) -> None:
@@ -209,6 +237,11 @@ class EpochSink(ABC):
     def __getstate__(self) -> dict[str, object]:
         """What is of the driver stays there: tasks only stage."""
         return {**self.__dict__, "_run": None}
+
+    @property
+    @abstractmethod
+    def destination(self) -> str:
+        """What is written to, for messages."""
 
     @abstractmethod
     def prepare(self) -> None:
@@ -223,7 +256,7 @@ class EpochSink(ABC):
         """In the task: the receipt of rows, of which there is at least one."""
 
     @abstractmethod
-    def write(self, sink: str, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
+    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
         """On the driver: write the rows of some receipts, and the mark, unless `Run.must_write` says no."""
 
     def begin(self, anew: bool) -> bytes | None:
@@ -231,10 +264,16 @@ class EpochSink(ABC):
         self.prepare()
         # A run that goes on has it in its newest commit, which is delivered next.
         if anew:
-            number = randbits(62)
-            before = None if self._sink is None else self.stored(self._sink)
-            self._run = Run(number, None if before is None else before.run)
+            self._run = self._named(randbits(62))
         return None
+
+    def _name(self, number: int) -> str:
+        return self._sink or f"run-{number:016x}"
+
+    def _named(self, number: int) -> Run:
+        """A run that takes the place of the one that the destination names under the sink's name."""
+        before = None if self._sink is None else self.stored(self._sink)
+        return Run(number, None if before is None else before.run, self._name(number))
 
     def held(self) -> bytes | None:
         """The run, for every commit: a driver that goes on learns it from there."""
@@ -249,10 +288,24 @@ class EpochSink(ABC):
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """Write the rows of a committed epoch, unless they are written. Raises `SinkTakenError`."""
-        for receipt in receipts:
-            if receipt[:1] == _RUN:
-                self._run = Run.decode(receipt[1:])
-        rows = [receipt[1:] for receipt in receipts if receipt[:1] == _ROWS]
-        if rows:
-            assert self._run is not None, "each commit holds the run"
-            self.write(self._sink or f"run-{self._run.number:016x}", self._run, epoch, rows)
+        run = self._run or self._resumed(epoch, receipts)
+        if rows := [receipt[1:] for receipt in receipts if receipt[:1] == _ROWS]:
+            self.write(run, epoch, rows)
+            run = replace(run, written=epoch)
+        # Under a new name the run goes on with the next epoch, as this one may have been written under the old name.
+        self._run = run if run.sink == self._name(run.number) else self._named(run.number)
+
+    def _resumed(self, epoch: int, receipts: Sequence[bytes]) -> Run:
+        """The run that a driver goes on with, from the receipts of its newest commit. Raises `SinkTakenError`."""
+        run = next(Run.decode(receipt[1:]) for receipt in receipts if receipt[:1] == _RUN)
+        stored = self.stored(run.sink)
+        if run.is_replaced(stored) and run.sink != self._name(run.number):
+            return self._named(run.number)
+        run.must_write(stored, epoch, self.destination)
+        if run.misses(stored):
+            _log.warning(
+                "this run has written rows of epochs up to %d, of which %s knows nothing: it is not what was written "
+                "to, or was made anew. Rows of epochs before %d are not written again",
+                *(run.written, self.destination, epoch),
+            )
+        return run

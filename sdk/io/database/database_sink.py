@@ -113,12 +113,17 @@ class DatabaseSink(EpochSink):
             "(sqlite3: leave isolation_level out)"
         )
 
+    @property
+    def destination(self) -> str:
+        """See `EpochSink`."""
+        return f"table {self._table!r}"
+
     def stored(self, sink: str) -> Mark | None:
         """See `EpochSink`."""
         with self._transaction(f"table {MARKS!r} cannot be read; nothing has run") as (dialect, cursor):
             return _mark(dialect, cursor, sink)
 
-    def write(self, sink: str, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
+    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
         """See `EpochSink`. Raises `DatabaseWriteError`."""
         parts = [cast("tuple[str | None, list[tuple[object, ...]]]", self._coder.decode(each)) for each in receipts]
         rows = list(chain.from_iterable(rows for _, rows in parts))
@@ -129,10 +134,10 @@ class DatabaseSink(EpochSink):
         )
         with self._transaction(failure) as (dialect, cursor):
             # Another driver waits here, and then reads what this one has left.
-            cursor.execute(f"UPDATE {MARKS} SET epoch = epoch WHERE sink = {dialect.parameters(1, 1)[0]}", (sink,))
-            before = _mark(dialect, cursor, sink)
-            if run.must_write(before, epoch, sink):
-                _move(dialect, cursor, sink, before, Mark(run.number, epoch))
+            cursor.execute(f"UPDATE {MARKS} SET epoch = epoch WHERE sink = {dialect.parameters(1, 1)[0]}", (run.sink,))
+            before = _mark(dialect, cursor, run.sink)
+            if run.must_write(before, epoch, self.destination):
+                _move(dialect, cursor, run.sink, before, Mark(run.number, epoch))
                 self._apply(self._statements(dialect), cursor, kinds, rows)
 
     def _apply(

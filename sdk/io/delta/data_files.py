@@ -124,7 +124,9 @@ def stats_of(table: pa.Table) -> dict[str, object]:
     greatest: dict[str, object] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = column.type
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_date32(kind):
+        # NaN is greater than all numbers in Delta, and no bound that JSON has.
+        is_number = pa.types.is_integer(kind) or (pa.types.is_floating(kind) and not pc.any(pc.is_nan(column)).as_py())
+        if is_number or pa.types.is_date32(kind):
             bounds = pc.min_max(column).as_py()
             low, high = _plain(bounds["min"]), _plain(bounds["max"])
             if low is not None and high is not None:
@@ -141,5 +143,4 @@ def _plain(value: object) -> object:
     """A bound for JSON; None if it is none."""
     if isinstance(value, date):
         return value.isoformat()
-    # NaN is greater than all numbers in Delta, but not in Arrow's bounds.
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -8,14 +8,14 @@ moves the sink's mark, as the versions of two applications (see `sdk.io.epoch_si
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.columnar.arrow_ipc import encode_tables
+from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.arrow_changes import TAKEN, check_mode_by_key, net_rows, rows_of
@@ -27,6 +27,8 @@ from headrace.sdk.io.delta.delta_table import (
     mark_of,
     moving,
     opened,
+    patient,
+    reason,
     require_package,
 )
 from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode
@@ -96,11 +98,11 @@ class DeltaSink(EpochSink):
                 self._schema,
                 mode="ignore",
                 partition_by=list(self._files.partition_by),
-                storage_options=None if self._options is None else dict(self._options),
+                storage_options=patient(self._place, self._options),
             )
             self._keep(table := opened(self._place, self._options))
         except Exception as error:
-            raise DeltaError(f"{self._place} cannot be written as a Delta table; nothing has run: {error}") from error
+            raise _unusable(self._place, error) from error
         if problem := self._problem(table):
             raise DeltaError(f"{self._place} cannot be written; nothing has run: {problem}")
 
@@ -128,11 +130,16 @@ class DeltaSink(EpochSink):
             return f"the table is partitioned by {partitions}, and partition_by is {list(self._files.partition_by)}"
         return None
 
+    @property
+    def destination(self) -> str:
+        """See `EpochSink`."""
+        return self._place
+
     def stored(self, sink: str) -> Mark | None:
         """See `EpochSink`."""
         return mark_of(opened(self._place, self._options), sink)
 
-    def write(self, sink: str, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
+    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
         """See `EpochSink`. Raises `DeltaError`."""
         from deltalake.exceptions import CommitFailedError
 
@@ -143,20 +150,21 @@ class DeltaSink(EpochSink):
         for attempt in range(_ATTEMPTS):
             try:
                 table = opened(self._place, self._options)
-                if not run.must_write(mark_of(table, sink), epoch, sink):
+                if not run.must_write(mark_of(table, run.sink), epoch, self.destination):
                     break
                 if problem := self._problem(table):
                     raise DeltaError(f"{failure}: {problem}")
-                self._commit(table, sink, Mark(run.number, epoch), receipts)
+                self._commit(table, run.sink, Mark(run.number, epoch), receipts)
                 break
-            except DeltaError:
+            except HeadraceError:
                 raise
             except CommitFailedError as error:
                 # Another writer was faster, maybe with this very epoch.
                 if attempt == _ATTEMPTS - 1:
-                    raise DeltaError(f"{failure}: other writers were faster {_ATTEMPTS} times: {error}") from error
-            except (OSError, _delta_error()) as error:
-                raise DeltaError(f"{failure}: {error}") from error
+                    faster = f"other writers were faster {_ATTEMPTS} times"
+                    raise DeltaError(f"{failure}: {faster}: {reason(error)}") from error
+            except Exception as error:
+                raise DeltaError(f"{failure}: {reason(error)}") from error
         self._is_first = False
 
     def _commit(self, table: DeltaTable, sink: str, mark: Mark, receipts: Sequence[bytes]) -> None:
@@ -177,7 +185,8 @@ class DeltaSink(EpochSink):
             raise DeltaError(
                 f"{len(lost)} of {len(written)} data files of committed epoch {mark.epoch} are gone from "
                 f"{self._place}, such as {lost[0]}, so nothing of the epoch was written: something removes files that "
-                "no version names, as VACUUM does with a short retention. Restore them, and start the program again"
+                "no version names, as VACUUM does with a short retention. Restore them, and start the program again; if the "
+                "table was removed on purpose, begin anew on an empty checkpoint"
             )
         table.create_write_transaction(
             [file.added() for file in written],
@@ -217,8 +226,8 @@ class DeltaSink(EpochSink):
             keep_files(fs.LocalFileSystem(), found)
 
 
-def _delta_error() -> type[Exception]:
-    return cast("type[Exception]", import_module("deltalake.exceptions").DeltaError)
+def _unusable(place: str, error: Exception) -> DeltaError:
+    return DeltaError(f"{place} cannot be written as a Delta table; nothing has run: {reason(error)}")
 
 
 def _quoted(name: str) -> str:
@@ -283,15 +292,14 @@ class WriteToDelta(Write):
             raise TypeError(f"partition_by must be a list of columns, got text; write [{partition_by!r}]")
         place = absolute(fspath(table))
         columns, partitions = _columns(place, schema, partition_by, storage_options)
-        check_mode_by_key(mode, keys, columns.names)
+        check_mode_by_key(mode, keys, columns)
         super().__init__(DeltaSink(place, columns, partitions, mode, keys, sink, storage_options))
 
 
 def _columns(
     place: str, schema: pa.Schema | None, partition_by: Sequence[str] | None, options: StorageOptions
 ) -> tuple[pa.Schema, Sequence[str]]:
-    """Columns in Delta's types, and partition columns. Raises `ValueError`."""
-    from deltalake import Schema
+    """Columns in Delta's types, and partition columns. Raises `ValueError` or `DeltaError`."""
     from deltalake.exceptions import TableNotFoundError
 
     try:
@@ -301,14 +309,24 @@ def _columns(
         if schema is None:
             raise ValueError(f"there is no Delta table at {place}; give a schema, and it is made") from error
         columns, partitions = pa.schema([]), []
+    except Exception as error:
+        raise _unusable(place, error) from error
     if schema is not None:
-        try:
-            columns = pa.schema(Schema.from_arrow(schema).to_arrow())
-        except Exception as error:
-            raise ValueError(f"the schema has a type that Delta does not have: {error}") from error
+        columns = pa.schema(map(_in_delta, schema))
     chosen = partitions if partition_by is None else list(partition_by)
     if unknown := [name for name in chosen if name not in columns.names]:
         raise ValueError(f"partition_by names column {unknown[0]!r}, but the columns are {columns.names}")
     if set(chosen) == set(columns.names):
         raise ValueError(f"partition_by takes all columns ({', '.join(chosen)}); leave one for the files")
     return columns, chosen
+
+
+def _in_delta(field: pa.Field) -> pa.Field:
+    """A column in Delta's types. Raises `ValueError` for a type that Delta does not have."""
+    from deltalake import Schema
+
+    try:
+        return pa.schema(Schema.from_arrow(pa.schema([field])).to_arrow()).field(0)
+    except Exception as error:
+        remedy = "; use pa.timestamp('us', 'UTC')" if pa.types.is_timestamp(field.type) else ""
+        raise ValueError(f"column {field.name!r} has type {field.type}, which Delta does not have{remedy}") from error

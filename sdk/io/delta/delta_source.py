@@ -15,7 +15,7 @@ from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import DurationTypes
 from headrace.sdk.io.delta.delta_log import AddedFile, DeltaLog
-from headrace.sdk.io.delta.delta_table import DeltaError, StorageOptions, files, require_package
+from headrace.sdk.io.delta.delta_table import DeltaError, StorageOptions, files, reason, require_package
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, absolute
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns
@@ -218,7 +218,7 @@ class ReadFromDelta(Source):
             raise
         except Exception as error:
             what = "as a Delta table" if version is None else f"at version {version}"
-            raise DeltaError(f"{self._log.place} cannot be read {what}; nothing has run: {error}") from error
+            raise DeltaError(f"{self._log.place} cannot be read {what}; nothing has run: {reason(error)}") from error
 
     def injector(self) -> DeltaInjector:
         """The injector, which plans files on the driver."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias
@@ -10,6 +11,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.errors import HeadraceError
+from headrace.lowlevel.storage.object_store import PATIENCE_SECONDS
 from headrace.sdk.io.epoch_sink import Mark
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 StorageOptions: TypeAlias = Mapping[str, str] | None
 """Options of deltalake for an object store, such as its address and keys."""
+_COLOR = re.compile(r"\x1b\[\d*m|↳")
+_BACKTRACE = re.compile(r"\s0: <unknown>.*", re.DOTALL)
 
 
 class DeltaError(HeadraceError, RuntimeError):
@@ -44,7 +48,24 @@ def opened(place: str, options: StorageOptions, version: int | None = None) -> D
     """A table at its newest version, or another. Raises `TableNotFoundError` or `DeltaError` of deltalake."""
     from deltalake import DeltaTable
 
-    return DeltaTable(place, version=version, storage_options=None if options is None else dict(options))
+    return DeltaTable(place, version=version, storage_options=patient(place, options))
+
+
+def patient(place: str, options: StorageOptions) -> dict[str, str] | None:
+    """The options for a table, so that a store that does not answer is given up as soon as that of a checkpoint is.
+
+    >>> patient("s3://bucket/table", {"timeout": "5s"})
+    {'retry_timeout': '60s', 'timeout': '5s'}
+    """
+    if "://" not in place:
+        return None if options is None else dict(options)
+    bounds = {"retry_timeout": f"{PATIENCE_SECONDS:.0f}s", "timeout": f"{PATIENCE_SECONDS / 2:.0f}s"}
+    return {**bounds, **(options or {})}
+
+
+def reason(error: Exception) -> str:
+    """The text of an error of deltalake in one line, without colors and the places in its own code."""
+    return " ".join(_BACKTRACE.sub("", _COLOR.sub("", str(error))).split())
 
 
 def arrow_schema(table: DeltaTable) -> pa.Schema:
@@ -56,7 +77,7 @@ def files(place: str, options: StorageOptions) -> fs.FileSystem:
     """The files of a table as a file system, whose root is the table's folder."""
     from deltalake.fs import DeltaStorageHandler
 
-    return fs.PyFileSystem(DeltaStorageHandler(place, None if options is None else dict(options)))
+    return fs.PyFileSystem(DeltaStorageHandler(place, patient(place, options)))
 
 
 def _applications(sink: str) -> tuple[str, str]:

@@ -7,7 +7,6 @@ commit also moves the sink's mark, a property of the table (see `sdk.io.epoch_si
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
@@ -17,8 +16,8 @@ import pyarrow as pa
 from headrace.lowlevel.columnar.arrow_ipc import encode_tables
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.io.arrow_changes import check_mode_by_key, net_rows, rows_of
-from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode
+from headrace.sdk.io.arrow_changes import check_mode_by_key, net_rows, rows_of, unfit_key
+from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, SinkTakenError, WriteMode
 from headrace.sdk.io.iceberg.iceberg_table import (
     IcebergError,
     StagedDataFile,
@@ -33,7 +32,8 @@ from headrace.sdk.io.iceberg.iceberg_table import (
     marked,
     require_package,
 )
-from headrace.sdk.io.iceberg.pyiceberg_private import TableMovedError, transaction_of, written_files
+from headrace.sdk.io.iceberg.keyed_rows import files_with_keys
+from headrace.sdk.io.iceberg.pyiceberg_private import TableMovedError, appending, transaction_of, written_files
 from headrace.sdk.io.tables import check_schema
 from headrace.sdk.transforms.core.write import Write
 
@@ -101,14 +101,25 @@ class IcebergSink(EpochSink):
         """What is wrong with the table for the rows that come; None if all is well."""
         there = columns_of(table)
         names = [*self._keys, *(self._schema.names if self._schema is not None else ())]
-        missing = [name for name in names if name not in there.names]
-        return f"the table has no column {missing[0]!r}, it has {there.names}; add it to the table" if missing else None
+        if missing := [name for name in names if name not in there.names]:
+            return f"the table has no column {missing[0]!r}, it has {there.names}; add it to the table"
+        if self._mode != "append" and (lost := [name for name in there.names if name not in names]) and self._schema:
+            return (
+                f"mode={self._mode!r} replaces whole rows, and the schema leaves out column {lost[0]!r} of the table, "
+                "whose values would be lost; add it to the schema"
+            )
+        return unfit_key(there, self._keys)
+
+    @property
+    def destination(self) -> str:
+        """See `EpochSink`."""
+        return self._address.table
 
     def stored(self, sink: str) -> Mark | None:
         """See `EpochSink`."""
         return mark_of(self._address.load(), sink)
 
-    def write(self, sink: str, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
+    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
         """See `EpochSink`. Raises `IcebergError`."""
         failure = (
             f"epoch {epoch} was not written to {self._address.table}; it is committed, and is written when the program "
@@ -118,17 +129,18 @@ class IcebergSink(EpochSink):
         for _ in range(_ATTEMPTS):
             try:
                 table = self._address.load()
-                if run.must_write(mark_of(table, sink), epoch, sink):
-                    self._commit(table, sink, Mark(run.number, epoch), receipts)
-                    keep_newest(self._address.load())
+                if run.must_write(mark_of(table, run.sink), epoch, self.destination):
+                    self._commit(table, run.sink, Mark(run.number, epoch), receipts)
                 self._is_first = False
                 return
             except conflicts:
                 # Another writer was faster, maybe with this very epoch.
                 continue
+            except SinkTakenError:
+                raise
             except IcebergError as error:
                 raise IcebergError(f"{failure}: {error}") from error
-            except (OSError, ValueError) as error:
+            except Exception as error:
                 raise IcebergError(f"{failure}: {type(error).__name__}: {error}") from error
         raise IcebergError(f"{failure}: other writers were faster {_ATTEMPTS} times")
 
@@ -139,11 +151,11 @@ class IcebergSink(EpochSink):
         if self._mode == "append":
             self._add(transaction, table, summary, receipts)
         else:
-            self._replace(transaction, summary, receipts)
+            self._replace(transaction, table, summary, receipts)
         # A commit without a snapshot is not kept from passing another one, and there is nothing to mark.
         if transaction.table_metadata.current_snapshot_id != before:
             transaction.set_properties(marked(sink, mark))
-            transaction.commit_transaction()
+            keep_newest(transaction.commit_transaction())
 
     def _add(
         self,
@@ -161,21 +173,26 @@ class IcebergSink(EpochSink):
             )
         if any(file.spec != table.spec().spec_id for file in written):
             raise IcebergError("the table was partitioned anew since its data files were written; take that back")
-        with transaction.update_snapshot(snapshot_properties=summary).fast_append() as append:
+        with appending(transaction, summary) as append:
             for file in written:
                 append.append_data_file(file.data_file())
 
-    def _replace(self, transaction: Transaction, summary: dict[str, str], receipts: Sequence[bytes]) -> None:
-        from pyiceberg.table.upsert_util import create_match_filter
-
+    def _replace(
+        self, transaction: Transaction, table: Table, summary: dict[str, str], receipts: Sequence[bytes]
+    ) -> None:
         put, taken = net_rows([pa.ipc.open_stream(receipt).read_all() for receipt in receipts], self._keys)
-        keys = pa.concat_tables([put.select(list(self._keys)), taken.select(list(self._keys))])
-        with warnings.catch_warnings():
-            # It warns of keys that have no row yet.
-            warnings.simplefilter("ignore")
-            transaction.delete(create_match_filter(keys, list(self._keys)), snapshot_properties=summary)
-            if put.num_rows:
-                transaction.append(put, snapshot_properties=summary)
+        keys = pa.concat_tables([put, taken]).select(list(self._keys))
+        replaced, added = [], written_files(table, put)
+        for file, others in files_with_keys(table, keys):
+            replaced.append(file)
+            added += written_files(table, others)
+        if replaced or added:
+            overwrite = transaction.update_snapshot(snapshot_properties=summary).overwrite
+            with overwrite() if replaced else appending(transaction, summary) as snapshot:
+                for file in replaced:
+                    snapshot.delete_data_file(file)
+                for file in added:
+                    snapshot.append_data_file(file)
 
 
 def _conflicts() -> tuple[type[Exception], ...]:
@@ -240,7 +257,7 @@ class WriteToIceberg(Write):
         require_package()
         check_table_name(table)
         check_schema(schema)
-        check_mode_by_key(mode, keys, keys if schema is None or isinstance(keys, str) else schema.names)
+        check_mode_by_key(mode, keys, schema)
         super().__init__(
             IcebergSink(TableAddress.of(table, catalog_name, catalog_properties), schema, mode, keys, sink)
         )

@@ -6,6 +6,9 @@
 - A transaction whose commit fails because the table has changed builds its snapshots anew and tries again
   (`_rebuild_snapshot_updates`). An epoch that somebody else has written meanwhile would then be there twice, so this
   gives up instead, and the sink looks at the table first.
+- `Transaction.table_metadata` copies all metadata, so all snapshots, each time it is asked, which pyiceberg does more
+  than ten times in a commit. Here it is asked once for each step of the transaction (`_updates`).
+- `_append_snapshot_producer` says whether manifests are merged, by the table's property `commit.manifest-merge.enabled`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table, Transaction
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update.snapshot import _FastAppendFiles
 
 
 class TableMovedError(Exception):
@@ -25,9 +30,11 @@ class TableMovedError(Exception):
 
 
 def written_files(table: Table, rows: pa.Table) -> list[DataFile]:
-    """Data files with rows, which no snapshot of the table names yet."""
+    """Data files with rows, which no snapshot of the table names yet; none without rows."""
     from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
+    if not rows.num_rows:
+        return []
     return list(_dataframe_to_data_files(table.metadata, rows, table.io, write_uuid=uuid.uuid4()))
 
 
@@ -38,7 +45,21 @@ def transaction_of(table: Table) -> Transaction:
     class OneAttempt(Base):
         """Commits at the first attempt or not at all."""
 
+        _known: tuple[object, TableMetadata] | None = None
+        """Updates, and the metadata that they have led to."""
+
+        @property
+        def table_metadata(self) -> TableMetadata:
+            if self._known is None or self._known[0] is not self._updates:
+                self._known = (self._updates, super().table_metadata if self._updates else self._table.metadata)
+            return self._known[1]
+
         def _rebuild_snapshot_updates(self) -> None:
             raise TableMovedError
 
     return OneAttempt(table)
+
+
+def appending(transaction: Transaction, summary: dict[str, str]) -> _FastAppendFiles:
+    """A snapshot that only adds files."""
+    return transaction._append_snapshot_producer(summary)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import UTC, date, datetime
+from shutil import rmtree
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import headrace as beam
-from headrace.io.delta import DeltaError, WriteToDelta
+from headrace.io.delta import DeltaError, ReadFromDelta, WriteToDelta
 from headrace.lowlevel import StepError
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.delta import delta_sink
@@ -142,6 +143,20 @@ class TestFiles:
         statistics = pa.table(DeltaTable(tmp_path).get_add_actions(flatten=True)).to_pylist()[0]
         assert (statistics["num_records"], statistics["max.few"], statistics["null_count.at"]) == (2, 3, 1)
 
+    @pytest.mark.parametrize("other", ["nan", "inf"])
+    def test_numbers_that_no_bound_covers(self, tmp_path, other):
+        """Readers leave a file out by its bounds; both numbers are greater than all others."""
+        deliver(sink(tmp_path, pa.schema([("price", pa.float64())])), 1, (1.5,), (float(other),))
+        [statistics] = pa.table(DeltaTable(tmp_path).get_add_actions(flatten=True)).to_pylist()
+        assert statistics.get("max.price") is None
+
+    def test_a_table_that_is_removed_meanwhile(self, tmp_path):
+        made = sink(tmp_path / "table")
+        receipts = staged(made, 1, ("tea", 1))
+        rmtree(tmp_path / "table")
+        with pytest.raises(DeltaError, match=r"epoch 1 was not written to .*; it is committed, and is written when"):
+            made.deliver(1, receipts)
+
     def test_files_of_failed_attempts_are_not_seen_and_vacuum_takes_them(self, tmp_path):
         made = sink(tmp_path)
         staged(made, 1, ("never", 0))
@@ -258,12 +273,20 @@ class TestWrongInput:
         [
             ({"product": "tea", "prize": 3}, "elements have a field 'prize', but the columns are"),
             (("tea", "much"), "does not fit the schema"),
-            ((None, 3), "has no value for the key 'product'|1 elements have no value for the key 'product'"),
+            ((None, 3), "1 elements have no value for the key 'product', .* such as {'product': None, 'amount': 3}"),
         ],
     )
     def test_elements_that_do_not_fit_commit_nothing(self, tmp_path, element, message):
         with pytest.raises(StepError, match=message), beam.Pipeline(LocalRunner()) as pipeline:
             pipeline | beam.Create([element]) | WriteToDelta(tmp_path, SCHEMA, mode="upsert", keys=["product"])
+        assert DeltaTable(tmp_path).version() == 0
+
+    def test_a_number_that_equals_nothing_is_no_key(self, tmp_path):
+        schema = pa.schema([("amount", pa.float64())])
+        with pytest.raises(StepError, match="1 elements have no value for the key 'amount'.*'amount': nan"):
+            with beam.Pipeline(LocalRunner()) as pipeline:
+                rows = pipeline | beam.Create([(1.0,), (float("nan"),)])
+                rows | WriteToDelta(tmp_path, schema, mode="upsert", keys=["amount"])
         assert DeltaTable(tmp_path).version() == 0
 
     def test_columns_of_elements_that_are_no_columns_of_the_table(self, tmp_path):
@@ -279,7 +302,16 @@ class TestWrongInput:
         [
             ((5,), TypeError, "WriteToDelta takes the folder of a table, got 5"),
             (("t", {"a": int}), TypeError, "schema must be a pyarrow.Schema"),
-            (("t", pa.schema([("a", pa.month_day_nano_interval())])), ValueError, "a type that Delta does not have"),
+            (
+                ("t", pa.schema([("n", pa.int64()), ("a", pa.month_day_nano_interval())])),
+                ValueError,
+                "^column 'a' has type month_day_nano_interval, which Delta does not have$",
+            ),
+            (
+                ("t", pa.schema([("at", pa.timestamp("us", "Europe/Oslo"))])),
+                ValueError,
+                r"^column 'at' has type timestamp\[us, tz=Europe/Oslo\], .* use pa.timestamp\('us', 'UTC'\)$",
+            ),
         ],
     )
     def test_arguments(self, tmp_path, monkeypatch, arguments, error, message):
@@ -292,13 +324,23 @@ class TestWrongInput:
         [
             ({"partition_by": "product"}, TypeError, r"partition_by must be a list .* write \['product'\]"),
             ({"partition_by": ["day"]}, ValueError, "partition_by names column 'day', but the columns are"),
-            ({"partition_by": ["amount", "product"]}, ValueError, "partition_by takes all columns"),
+            ({"partition_by": ["amount", "product", "tags"]}, ValueError, "partition_by takes all columns"),
             ({"mode": "changelog"}, ValueError, r"mode='changelog' puts rows in .*: keys=\[...\]"),
+            ({"mode": "upsert", "keys": ["tags"]}, ValueError, "keys names column 'tags' of type list<.*; name columns"),
         ],
     )
     def test_options(self, tmp_path, options, error, message):
         with pytest.raises(error, match=message):
-            WriteToDelta(tmp_path / "none", SCHEMA, **options)
+            WriteToDelta(tmp_path / "none", pa.schema([*SCHEMA, ("tags", pa.list_(pa.string()))]), **options)
+
+    @pytest.mark.parametrize("use", [WriteToDelta, ReadFromDelta])
+    def test_a_store_that_cannot_be_reached(self, use):
+        options = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true"}
+        secret = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "secret", "max_retries": "0"}
+        with pytest.raises(DeltaError, match="s3://shop/sales cannot be .* nothing has run: .*error") as raised:
+            use("s3://shop/sales", storage_options={**options, **secret})
+        assert str(raised.value).isprintable()
+        assert "secret" not in str(raised.value)
 
     def test_without_the_package(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "deltalake", None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -106,6 +107,55 @@ class TestModes:
         deliver(made, 2, ("tea", 1), ("mate", 2))
         assert lake.pairs() == [("mate", 1), ("mate", 2), ("tea", 1), ("tea", 2)]
 
+    def test_a_key_of_an_epoch_of_many_is_found_by_all_its_columns(self, lake):
+        """Each column alone has the values of the keys in many rows that stay."""
+        made = lake.sink(mode="upsert", keys=["product", "amount"])
+        everything = [(f"p{product}", amount) for product in range(60) for amount in range(60)]
+        deliver(made, 1, *everything)
+        made = lake.sink(mode="changelog", keys=["product", "amount"])
+        deliver(made, 1, *(("-", pair) for pair in everything if (int(pair[0][1:]) + pair[1]) % 3))
+        assert lake.pairs() == sorted(pair for pair in everything if (int(pair[0][1:]) + pair[1]) % 3 == 0)
+
+    @pytest.mark.parametrize("number", [3, 300])
+    @pytest.mark.parametrize(
+        ("kind", "value"),
+        [
+            (pa.int32(), lambda n: n - 5),
+            (pa.float64(), lambda n: n / 8),
+            (pa.string(), lambda n: f"'{n}\"\n\\"),
+            (pa.binary(), lambda n: b"\x00" + bytes([n % 256, n // 256])),
+            (pa.decimal128(10, 2), lambda n: Decimal(n) / 4),
+            (pa.date32(), lambda n: date(1960, 1, 1) + timedelta(n)),
+            (pa.timestamp("us"), lambda n: datetime(1960, 1, 1) + timedelta(n, 0, n)),
+            (pa.timestamp("us", "UTC"), lambda n: datetime(2024, 1, 1, tzinfo=UTC) + timedelta(n, 0, n)),
+        ],
+        ids=str,
+    )
+    def test_keys_of_all_types(self, lake, kind, value, number):
+        """More keys than pyiceberg compares one by one with a file's bounds are compared by their own."""
+        made = lake.sink(pa.schema([("key", kind), ("amount", pa.int64())]), mode="upsert", keys=["key"])
+        deliver(made, 1, *((value(n), 1) for n in range(number)))
+        deliver(made, 2, *((value(n), 2) for n in range(1, number + 1)))
+        found = {row["key"]: row["amount"] for row in lake.table().scan().to_arrow().to_pylist()}
+        assert found == {value(n): 2 if n else 1 for n in range(number + 1)}
+        assert lake.table().scan().count() == number + 1
+
+    def test_an_epoch_by_key_is_one_snapshot_that_leaves_other_files_alone(self, lake):
+        made = lake.sink(mode="upsert", keys=["product"])
+        lake.add(("a", 1), ("b", 1))
+        lake.add(("y", 1), ("z", 1))
+        [other] = [task.file.file_path for task in lake.table().scan(row_filter="product = 'z'").plan_files()]
+        deliver(made, 1, ("b", 2), ("c", 2))
+        assert lake.pairs() == [("a", 1), ("b", 2), ("c", 2), ("y", 1), ("z", 1)]
+        assert len(lake.table().snapshots()) == 3
+        assert other in [task.file.file_path for task in lake.table().scan().plan_files()]
+
+    def test_an_epoch_with_new_keys_only_is_an_append(self, lake):
+        made = lake.sink(mode="upsert", keys=["product"])
+        for epoch in range(1, 4):
+            deliver(made, epoch, (f"tea {epoch}", epoch))
+        assert [snapshot.summary.operation.value for snapshot in lake.table().snapshots()] == ["append"] * 3
+
     def test_changes_by_key(self, lake):
         made = lake.sink(mode="changelog", keys=["product"])
         deliver(made, 1, ("+", ("tea", 1)), ("+", ("mate", 1)), ("-", ("tea", 1)), ("+", ("tea", 2)))
@@ -167,6 +217,29 @@ class TestFiles:
         [written] = [row for row in lake.rows() if row["few"]]
         assert written["at"] == datetime(1970, 1, 1, 0, 0, 7, tzinfo=UTC)
         assert (written["day"], written["tags"]) == (date(2024, 1, 2), ["a"])
+
+    def test_rows_by_key_in_a_table_that_has_changed(self, lake):
+        """Other partitions, and a column with another name than in older files."""
+        table = lake.make(SCHEMA)
+        lake.add(("tea", 1), ("mate", 1))
+        with table.update_spec() as update:
+            update.add_identity("product")
+        with table.update_schema() as update:
+            update.rename_column("amount", "count")
+        made = lake.sink(None, mode="upsert", keys=["product"])
+        deliver(made, 1, ("tea", 2), ("coffee", 2))
+        deliver(made, 2, ("tea", 3))
+        assert [tuple(row.values()) for row in lake.rows()] == [("coffee", 2), ("mate", 1), ("tea", 3)]
+
+    @pytest.mark.parametrize("mode", ["append", "upsert"])
+    def test_manifests_are_merged_if_the_table_says_so(self, lake, mode):
+        merging = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "3"}
+        lake.make(SCHEMA, properties=merging)
+        made = lake.sink(mode=mode, keys=["product"] if mode == "upsert" else [])
+        for epoch in range(1, 10):
+            deliver(made, epoch, (f"tea {epoch}", epoch))
+        assert len(lake.table().current_snapshot().manifests(lake.table().io)) <= 3
+        assert len(lake.rows()) == 9
 
     def test_files_of_failed_attempts_are_not_seen(self, lake):
         made = lake.sink()
@@ -251,6 +324,32 @@ class TestWrongInput:
             IcebergError, match=r"nothing has run: the table has no column 'product', it has \['other'\]"
         ):
             lake.sink()
+
+    @pytest.mark.parametrize(
+        ("schema", "options", "message"),
+        [
+            (SCHEMA, {"mode": "upsert", "keys": ["product"]}, "leaves out column 'tags' of the table, whose values wo"),
+            (None, {"mode": "upsert", "keys": ["tags"]}, "keys names column 'tags' of type large_list<.*name columns"),
+        ],
+    )
+    def test_a_table_that_does_not_fit_rows_by_key(self, lake, schema, options, message):
+        lake.make(pa.schema([*SCHEMA, pa.field("tags", pa.list_(pa.string()))]))
+        with pytest.raises(IcebergError, match=f"nothing has run: .*{message}"):
+            lake.sink(schema, **options)
+
+    def test_a_table_that_is_dropped_meanwhile(self, lake):
+        made = lake.sink()
+        receipts = staged(made, 1, ("tea", 1))
+        load_catalog(**lake.properties).drop_table(NAME)
+        with pytest.raises(IcebergError, match=r"epoch 1 was not written to .*; it is committed.*NoSuchTableError"):
+            made.deliver(1, receipts)
+
+    def test_a_number_that_equals_nothing_is_no_key(self, lake):
+        schema = pa.schema([("amount", pa.float64())])
+        with pytest.raises(StepError, match="1 elements have no value for the key 'amount'.*'amount': nan"):
+            with beam.Pipeline(LocalRunner()) as pipeline:
+                pipeline | beam.Create([(1.0,), (float("nan"),)]) | lake.writing(schema, mode="upsert", keys=["amount"])
+        assert lake.table().current_snapshot() is None
 
     @pytest.mark.parametrize(
         ("element", "message"),
