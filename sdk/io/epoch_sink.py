@@ -3,7 +3,8 @@
 A destination keeps a `Mark` under the name of each sink: the run that writes and its newest epoch. It moves the mark in
 the transaction that writes the rows, so an epoch that comes again, or late from a driver that was replaced, changes
 nothing. A run that begins anew draws a number, which is in each of its commits; the first epoch that it delivers puts
-that number in the place of its predecessor's, and the predecessor is refused from then on.
+that number in the place of its predecessor's, and the predecessor is refused from then on. Each commit also holds the
+newest epoch that the run has written, so that a destination that was restored from a backup is found out.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from secrets import randbits
 from typing import Literal, NamedTuple, get_args
+
+import numpy as np
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
@@ -29,6 +32,10 @@ _RUN, _ROWS = b"R", b"D"
 
 class SinkTakenError(HeadraceError, RuntimeError):
     """Another run writes under the name of the sink. The epoch is committed, and nothing of it was written."""
+
+
+class EpochsLostError(HeadraceError, RuntimeError):
+    """A destination does not have epochs that the run has written. The newest is committed, and was not written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,33 +55,51 @@ class Run:
     number: int
     predecessor: int | None
     """The run that the destination named when this one began; None if it named none."""
+    sink: str | None = None
+    """The name that the program gives the sink."""
+    written: int = 0
+    """The newest epoch whose rows are known to be written; 0 for none."""
 
     def encode(self) -> bytes:
         """The run as JSON."""
-        return json.dumps([self.number, self.predecessor]).encode()
+        return json.dumps([self.number, self.predecessor, self.sink, self.written]).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Run:
         """The run of the result of `encode`."""
-        number, predecessor = json.loads(data)
-        return cls(int(number), None if predecessor is None else int(predecessor))
+        return cls(*json.loads(data))
 
-    def must_write(self, stored: Mark | None, epoch: int, sink: str) -> bool:
-        """Whether the rows of an epoch are not written yet. Raises `SinkTakenError` if another run writes.
+    @property
+    def name(self) -> str:
+        """The name under which the destination keeps the mark."""
+        return self.sink or f"run-{self.number:016x}"
+
+    def must_write(self, stored: Mark | None, epoch: int) -> bool:
+        """Whether the rows of an epoch are not written yet.
+
+        Raises:
+            SinkTakenError: Another run writes under the sink's name.
+            EpochsLostError: The destination does not have an epoch that this run has written.
 
         >>> run = Run(7, predecessor=5)
-        >>> run.must_write(Mark(5, 90), 1, "clicks"), run.must_write(Mark(7, 3), 3, "clicks")
+        >>> run.must_write(Mark(5, 90), 1), run.must_write(Mark(7, 3), 3)
         (True, False)
         """
-        if stored is not None and stored.run == self.number:
-            return epoch > stored.epoch
-        if (None if stored is None else stored.run) == self.predecessor:
-            return True
-        raise SinkTakenError(
-            f"epoch {epoch} was not written: since this run began, another one has written under the sink's name "
-            f"{sink!r}, and only the newest may. End one of the two; sinks that write at the same time need different "
-            "names (sink=...)"
-        )
+        if stored is not None and stored.run not in (self.number, self.predecessor):
+            raise SinkTakenError(
+                f"epoch {epoch} was not written: since this run began, another one has written under the sink's name "
+                f"{self.name!r}, and only the newest may. End one of the two; sinks that write at the same time need "
+                "different names (sink=...)"
+            )
+        newest = stored.epoch if stored is not None and stored.run == self.number else 0
+        if newest < self.written:
+            raise EpochsLostError(
+                f"epoch {epoch} was not written: this run has written epoch {self.written} under the sink's name "
+                f"{self.name!r}, but the destination has {f'epoch {newest} as its newest' if newest else 'none of it'}. "
+                "It was restored from a backup, was made anew, or is another one: bring back what it had, or start over "
+                "on an empty checkpoint and in an empty table"
+            )
+        return epoch > newest
 
 
 class Net(NamedTuple):
@@ -140,6 +165,8 @@ def row_of(element: object, columns: Sequence[str], keys: Sequence[str] = ()) ->
     for key in keys:
         if record.get(key) is None:
             raise ValueError(f"element {element!r:.200} has no value for the key {key!r}, so it cannot replace its row")
+        if not isinstance(record[key], Hashable):
+            raise TypeError(f"element {element!r:.200} has a {type(record[key]).__name__} for the key {key!r}")
     return tuple(_plain(record.get(name)) for name in columns)
 
 
@@ -153,7 +180,10 @@ def check_names(names: Iterable[str], columns: Sequence[str]) -> None:
 
 
 def _plain(value: object) -> object:
-    return value.to_utc_datetime(has_tz=True) if isinstance(value, Timestamp) else value
+    if isinstance(value, Timestamp):
+        return value.to_utc_datetime(has_tz=True)
+    # SQLite's module would store the memory of a number.
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def check_mode(mode: object, keys: Sequence[str], columns: Sequence[str]) -> None:
@@ -204,8 +234,11 @@ class EpochSink(ABC):
         """In the task: the receipt of rows, of which there is at least one."""
 
     @abstractmethod
-    def write(self, sink: str, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
-        """On the driver: write the rows of some receipts, and the mark, unless `Run.must_write` says no."""
+    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> bool:
+        """On the driver: write the rows of some receipts, and the mark, unless `Run.must_write` says no.
+
+        Returns whether the mark is there; an epoch that changes nothing need not move it.
+        """
 
     def begin(self, anew: bool) -> bytes | None:
         """See `BeginningSink`."""
@@ -214,7 +247,7 @@ class EpochSink(ABC):
         if anew:
             number = randbits(62)
             before = None if self._sink is None else self.stored(self._sink)
-            self._run = Run(number, None if before is None else before.run)
+            self._run = Run(number, None if before is None else before.run, self._sink)
         return None
 
     def held(self) -> bytes | None:
@@ -229,11 +262,24 @@ class EpochSink(ABC):
         return _ROWS + self.rows(batch, epoch, interval, token) if len(batch) else None
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
-        """Write the rows of a committed epoch, unless they are written. Raises `SinkTakenError`."""
+        """Write the rows of a committed epoch, unless they are written. Raises as `Run.must_write`, or `ValueError`."""
         for receipt in receipts:
             if receipt[:1] == _RUN:
-                self._run = Run.decode(receipt[1:])
+                self._run = self._known(Run.decode(receipt[1:]))
         rows = [receipt[1:] for receipt in receipts if receipt[:1] == _ROWS]
         if rows:
             assert self._run is not None, "each commit holds the run"
-            self.write(self._sink or f"run-{self._run.number:016x}", self._run, epoch, rows)
+            if self.write(self._run, epoch, rows):
+                self._run = replace(self._run, written=epoch)
+
+    def _known(self, run: Run) -> Run:
+        """The run under the name that the program gives now. Raises `ValueError` if it has written under another."""
+        if run.sink == self._sink:
+            return run
+        mark = self.stored(run.name)
+        if mark is not None and mark.run == run.number:
+            raise ValueError(
+                f"the sink's name is {self._sink!r}, but this run has written under {run.sink!r}, where the destination "
+                f"keeps its newest epoch; give sink={run.sink!r}, or start over on an empty checkpoint"
+            )
+        return replace(run, sink=self._sink)

@@ -132,7 +132,7 @@ class DeltaSink(EpochSink):
         """See `EpochSink`."""
         return mark_of(opened(self._place, self._options), sink)
 
-    def write(self, sink: str, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
+    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> bool:
         """See `EpochSink`. Raises `DeltaError`."""
         from deltalake.exceptions import CommitFailedError
 
@@ -143,11 +143,11 @@ class DeltaSink(EpochSink):
         for attempt in range(_ATTEMPTS):
             try:
                 table = opened(self._place, self._options)
-                if not run.must_write(mark_of(table, sink), epoch, sink):
+                if not run.must_write(mark_of(table, run.name), epoch):
                     break
                 if problem := self._problem(table):
                     raise DeltaError(f"{failure}: {problem}")
-                self._commit(table, sink, Mark(run.number, epoch), receipts)
+                self._commit(table, run.name, Mark(run.number, epoch), receipts)
                 break
             except DeltaError:
                 raise
@@ -158,6 +158,7 @@ class DeltaSink(EpochSink):
             except (OSError, _delta_error()) as error:
                 raise DeltaError(f"{failure}: {error}") from error
         self._is_first = False
+        return True
 
     def _commit(self, table: DeltaTable, sink: str, mark: Mark, receipts: Sequence[bytes]) -> None:
         if self._mode == "append":
