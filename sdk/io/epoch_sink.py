@@ -93,11 +93,11 @@ class Run:
             )
         newest = stored.epoch if stored is not None and stored.run == self.number else 0
         if newest < self.written:
+            has = f"epoch {newest} as its newest" if newest else "none of it"
             raise EpochsLostError(
                 f"epoch {epoch} was not written: this run has written epoch {self.written} under the sink's name "
-                f"{self.name!r}, but the destination has {f'epoch {newest} as its newest' if newest else 'none of it'}. "
-                "It was restored from a backup, was made anew, or is another one: bring back what it had, or start over "
-                "on an empty checkpoint and in an empty table"
+                f"{self.name!r}, but the destination has {has}. It was restored from a backup, was made anew, or is "
+                "another one: bring back what it had, or start over on an empty checkpoint and in an empty table"
             )
         return epoch > newest
 
@@ -279,7 +279,7 @@ class EpochSink(ABC):
         mark = self.stored(run.name)
         if mark is not None and mark.run == run.number:
             raise ValueError(
-                f"the sink's name is {self._sink!r}, but this run has written under {run.sink!r}, where the destination "
-                f"keeps its newest epoch; give sink={run.sink!r}, or start over on an empty checkpoint"
+                f"the sink's name is {self._sink!r}, but this run has written under {run.sink!r}, where the "
+                f"destination keeps its newest epoch; give sink={run.sink!r}, or start over on an empty checkpoint"
             )
         return replace(run, sink=self._sink)

@@ -163,11 +163,13 @@ class DatabaseSink(EpochSink):
         if tried is None or tried.row is None:
             return ""
         return (
-            f"; refused is {tried.row!r:.200}: change the table so that it takes such a row, or let connect() teach the "
-            "module the types of its values"
+            f"; refused is {tried.row!r:.200}: change the table so that it takes such a row, or let connect() teach "
+            "the module the types of its values"
         )
 
-    def _apply(self, statements: Statements, cursor: Cursor, kinds: Sequence[ChangeKind], rows: Sequence[Values]) -> None:
+    def _apply(
+        self, statements: Statements, cursor: Cursor, kinds: Sequence[ChangeKind], rows: Sequence[Values]
+    ) -> None:
         if self._mode == "append":
             _execute(cursor, statements.insert(), rows)
         elif self._keys:
@@ -266,9 +268,7 @@ def _execute(cursor: Cursor, statement: str, rows: Sequence[Values]) -> None:
         cursor.executemany(statement, rows)
 
 
-def _change_equal(
-    statements: Statements, cursor: Cursor, kinds: Sequence[ChangeKind], rows: Sequence[Values]
-) -> None:
+def _change_equal(statements: Statements, cursor: Cursor, kinds: Sequence[ChangeKind], rows: Sequence[Values]) -> None:
     """Put rows in, and take equal ones out. Raises `ValueError` for a row that is not there to be taken out.
 
     Values that are equal in the database need not have equal texts, so what is put in comes first.

@@ -144,7 +144,7 @@ class Statements:
         return f"{self._from} WHERE {' AND '.join(terms)}", given
 
     def probes(self, appends: bool) -> list[str]:
-        """Statements that with parameter 0 change nothing, and fail if the table, a column or a unique key is missing."""
+        """Statements that fail if the table, a column or a unique key is missing; with parameter 0 they do nothing."""
         names = self._names(self.columns)
         # Some modules read %% in a name as % only in statements with parameters.
         where = f"WHERE 1 = {self.dialect.parameters(1, 1)[0]}"

@@ -273,7 +273,8 @@ class TestExactlyOnce:
         sink = database.sink("sold", sink="sales")
         receipts = deliver(sink, 1, ("tea", 1))
         for name in ("sold", None):
-            with pytest.raises(ValueError, match=rf"the sink's name is {name!r}, but this run has written under 'sales'.*give"):
+            message = rf"the sink's name is {name!r}, but this run has written under 'sales'.*give sink='sales'"
+            with pytest.raises(ValueError, match=message):
                 database.sink("sold", sink=name, anew=False).deliver(1, receipts)
         assert database.sold() == [("tea", 1)]
 
@@ -368,7 +369,8 @@ class TestOutages:
     def test_an_epoch_is_tried_again_and_written_once(self, database, tmp_path, where, caplog):
         sink, moments = database.sink("sold", sink="sales"), []
         sink._connect = lambda: Unsteady(
-            tmp_path / "shop.db", lambda moment: moments.append(moment) or moments.count(where) < 3 and moment == where
+            tmp_path / "shop.db",
+            lambda moment: moments.append(moment) or (moments.count(where) < 3 and moment == where),
         )
         sink._paramstyle = "qmark"
         deliver(sink, 1, ("tea", 1))
@@ -434,7 +436,11 @@ class TestWrongInput:
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),
         [
-            (("postgres://u:secret@h/d", "t", ["a"]), TypeError, "connect must be a function.*, got a value of .*'str'>$"),
+            (
+                ("postgres://u:secret@h/d", "t", ["a"]),
+                TypeError,
+                "connect must be a function.*, got a value of .*'str'>$",
+            ),
             ((sqlite3.connect(":memory:"), "t", ["a"]), TypeError, "connect must be a function.*sqlite3.Connection'>$"),
             ((print, "t", ["a", "b", "a"]), ValueError, r"columns names a column twice: \['a', 'b', 'a'\]"),
             ((print, "a..b", ["a"]), TypeError, "table must be the name of a table, got 'a..b'"),
@@ -454,7 +460,11 @@ class TestWrongInput:
             ({"mode": "upsert", "keys": ["b"]}, ValueError, r"keys names column 'b', but the columns are \['a'\]"),
             ({"mode": "upsert"}, ValueError, r"mode='upsert' replaces .*: keys=\[...\]"),
             ({"keys": ["a"]}, ValueError, "keys have no meaning with mode='append'"),
-            ({"paramstyle": "?"}, ValueError, r"paramstyle is '\?', which no module has; give paramstyle, one of qmark"),
+            (
+                {"paramstyle": "?"},
+                ValueError,
+                r"paramstyle is '\?', which no module has; give paramstyle, one of qmark",
+            ),
             ({"sink": ""}, TypeError, "sink must be a name that the destination keeps, got ''"),
         ],
     )
