@@ -21,20 +21,35 @@ class Registry:
         self.schemas: list[dict[str, object]] = []
         self.requests: list[str] = []
         self.status: int | None = None
+        self.page = '{"error_code": 50001, "message": "out of order"}'
+        """The body of the answers with a `status`."""
+        self._subjects: dict[str, int] = {}
+        """Subject -> number of its schema; there is one version."""
 
-    def answer(self, request: str, body: dict[str, object]) -> tuple[int, object]:
+    def answer(self, request: str, body: dict[str, object]) -> tuple[int, str]:
         """The status and body of an answer."""
         self.requests.append(request)
         if self.status is not None:
-            return self.status, {"error_code": 50001, "message": "out of order"}
-        if re.match(r"POST /subjects/[^/]+/versions", request):
+            return self.status, self.page
+        found = self._found(request, body)
+        if found is None:
+            return 404, json.dumps({"error_code": 40403, "message": "Schema not found"})
+        return 200, json.dumps(found)
+
+    def _found(self, request: str, body: dict[str, object]) -> dict[str, object] | None:
+        if posted := re.match(r"POST /subjects/([^/]+)/versions", request):
             if body not in self.schemas:
                 self.schemas.append(body)
-            return 200, {"id": self.schemas.index(body) + 1, **body}
-        found = re.match(r"GET /schemas/ids/(\d+)", request)
-        if found and 0 < int(found[1]) <= len(self.schemas):
-            return 200, self.schemas[int(found[1]) - 1]
-        return 404, {"error_code": 40403, "message": "Schema not found"}
+            self._subjects[posted[1]] = self.schemas.index(body) + 1
+            return {"id": self._subjects[posted[1]], **body}
+        if (version := re.match(r"GET /subjects/([^/]+)/versions/(1|latest|-1)", request)) is not None:
+            number = self._subjects.get(version[1], 0)
+            named: dict[str, object] = {"subject": version[1], "version": 1, "id": number}
+        elif by_number := re.match(r"GET /schemas/ids/(\d+)", request):
+            number, named = int(by_number[1]), {}
+        else:
+            return None
+        return {**named, **self.schemas[number - 1]} if 0 < number <= len(self.schemas) else None
 
 
 @contextmanager
@@ -52,7 +67,7 @@ def running() -> Iterator[Registry]:
             status, answer = registry.answer(f"{self.command} {self.path}", body)
             if status == HANGS_UP:
                 return
-            content = json.dumps(answer).encode()
+            content = answer.encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))

@@ -27,7 +27,7 @@ from headrace.io.textio import (
 )
 from headrace.sdk.io.database.database_sink import DatabaseWriteError, WriteToDatabase
 from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
-from headrace.sdk.io.epoch_sink import SinkTakenError
+from headrace.sdk.io.epoch_sink import EpochsLostError, SinkTakenError
 from headrace.sdk.io.files.filesystem import ReachError
 from headrace.sdk.io.foreach_epoch import ForeachEpoch
 from headrace.sdk.io.generate_sequence import GenerateSequence
@@ -39,6 +39,7 @@ from headrace.sdk.transforms.core.write import Write
 
 __all__ = [
     "DatabaseWriteError",
+    "EpochsLostError",
     "FileError",
     "ForeachEpoch",
     "GenerateSequence",

@@ -4,18 +4,20 @@ A destination keeps a `Mark` under the name of each sink: the run that writes an
 the transaction that writes the rows, so an epoch that comes again changes nothing, and one that is older than the mark
 is refused: a driver that was replaced, or an older copy of the checkpoint, delivers it. A run that begins anew draws a
 number, which is in each of its commits; the first epoch that it delivers puts that number in the place of its
-predecessor's, and the predecessor is refused from then on.
+predecessor's, and the predecessor is refused from then on. Each commit also has the newest epoch that the run has
+written, so a destination that was restored from a backup, or made anew, is noticed.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from secrets import randbits
 from typing import Literal, NamedTuple, get_args
+
+import numpy as np
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
@@ -27,9 +29,6 @@ WriteMode = Literal["append", "upsert", "changelog"]
 """What becomes of elements: each one is added; each one replaces the row with its key; or each one is a `Change`."""
 _RUN, _ROWS = b"R", b"D"
 """First byte of a receipt: the run, or rows of a task."""
-
-
-_log = logging.getLogger(__name__)
 
 
 class SinkTakenError(HeadraceError, RuntimeError):
@@ -57,6 +56,33 @@ class SinkTakenError(HeadraceError, RuntimeError):
     """
 
 
+class EpochsLostError(HeadraceError, RuntimeError):
+    """A destination does not have epochs that the run has written there, as after a restore from a backup.
+
+    The newest epoch is committed, and nothing of it was written.
+
+    >>> import sqlite3
+    >>> import headrace as beam
+    >>> from headrace.options.pipeline_options import PipelineOptions
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     def connect():
+    ...         return sqlite3.connect(f"{folder}/points.db")
+    ...     def run():
+    ...         options = PipelineOptions(checkpoint=f"{folder}/state", max_records_per_epoch=1)
+    ...         with beam.Pipeline("LocalRunner", options) as pipeline:
+    ...             rows = pipeline | beam.Create([("red", 5), ("red", 7)])
+    ...             _ = rows | beam.io.WriteToDatabase(connect, "points", ["team", "points"])
+    ...     _ = connect().execute("CREATE TABLE points (team TEXT, points INTEGER)")
+    ...     run()
+    ...     _ = connect().execute("DROP TABLE headrace_epochs")
+    ...     run()
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.io.epoch_sink.EpochsLostError: ...
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """What a destination keeps under the name of a sink."""
@@ -76,51 +102,63 @@ class Run:
     """The run that the destination named when this one began; None if it named none."""
     sink: str
     """The name under which the destination keeps the mark."""
-    written: int | None = None
-    """The newest epoch whose rows had been written before the commit."""
+    written: int = 0
+    """The newest epoch whose rows had been written before the commit; 0 for none."""
 
     def encode(self) -> bytes:
         """The run as JSON."""
-        return json.dumps(astuple(self)).encode()
+        return json.dumps([self.number, self.predecessor, self.sink, self.written]).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Run:
         """The run of the result of `encode`."""
-        number, predecessor, sink, written = json.loads(data)
-        return cls(number, predecessor, sink, written)
+        return cls(*json.loads(data))
 
     def is_replaced(self, stored: Mark | None) -> bool:
         """Whether another run has written under the sink's name since this one began."""
         return stored is not None and stored.run not in (self.number, self.predecessor)
 
-    def misses(self, stored: Mark | None) -> bool:
-        """Whether the destination does not know of rows that this run has written there."""
-        known = stored.epoch if stored is not None and stored.run == self.number else 0
-        return self.written is not None and known < self.written
+    def is_missed(self, stored: Mark | None) -> bool:
+        """Whether the destination does not have an epoch that this run has written there."""
+        return self._newest(stored) < self.written
+
+    def _newest(self, stored: Mark | None) -> int:
+        """The newest epoch of this run that the destination has; 0 for none."""
+        return stored.epoch if stored is not None and stored.run == self.number else 0
 
     def must_write(self, stored: Mark | None, epoch: int, destination: str) -> bool:
-        """Whether the rows of an epoch are not written yet. Raises `SinkTakenError` if they cannot be.
+        """Whether the rows of an epoch are not written yet.
+
+        Raises:
+            SinkTakenError: Another run, or this one from another copy of its checkpoint, has written.
+            EpochsLostError: The destination does not have an epoch that this run has written.
 
         >>> run = Run(7, 5, "clicks")
         >>> run.must_write(Mark(5, 90), 1, "a table"), run.must_write(Mark(7, 3), 3, "a table")
         (True, False)
         """
-        failure = f"epoch {epoch} was not written to {destination}, although it is committed: "
+        failure, newest = f"epoch {epoch} is committed, but was not written to {destination}: ", self._newest(stored)
+        found = f"the newest epoch there is {newest}" if newest else "none of its epochs is there"
         if self.is_replaced(stored):
             raise SinkTakenError(
                 f"{failure}since this run began, another one has written there under the sink's name {self.sink!r}, "
                 "and only the newest may. End one of the two; sinks that write at the same time need different names "
-                "(sink=...), and this one goes on if it is given another"
+                "(sink=...). With another name this run goes on from this epoch, whose rows may be there already"
             )
-        if stored is None or stored.run != self.number:
-            return True
-        if stored.epoch > epoch:
+        if self.is_missed(stored):
+            raise EpochsLostError(
+                f"{failure}this run has written epoch {self.written} there under the sink's name {self.sink!r}, but "
+                f"{found}. The destination was restored from a backup, was made anew, or is another one. Bring back "
+                "what it had; or start over with an empty checkpoint and an empty destination; or go on without the "
+                "missing rows by giving the sink another name (sink=...)"
+            )
+        if newest > epoch:
             raise SinkTakenError(
-                f"{failure}epoch {stored.epoch} of this run is already there, so this is an older copy of the run's "
-                f"checkpoint, or another driver goes on with it. Rows would be lost or doubled. Start from the newest "
+                f"{failure}epoch {newest} of this run is already there, so this is an older copy of the run's "
+                "checkpoint, or another driver goes on with it. Rows would be lost or doubled. Start from the newest "
                 "checkpoint, or begin anew with an empty checkpoint and an empty destination"
             )
-        return epoch > stored.epoch
+        return epoch > newest
 
 
 class Net(NamedTuple):
@@ -186,6 +224,8 @@ def row_of(element: object, columns: Sequence[str], keys: Sequence[str] = ()) ->
     for key in keys:
         if record.get(key) is None:
             raise ValueError(f"element {element!r:.200} has no value for the key {key!r}, so it cannot replace its row")
+        if not isinstance(record[key], Hashable):
+            raise TypeError(f"element {element!r:.200} has a {type(record[key]).__name__} for the key {key!r}")
     return tuple(_plain(record.get(name)) for name in columns)
 
 
@@ -199,7 +239,10 @@ def check_names(names: Iterable[str], columns: Sequence[str]) -> None:
 
 
 def _plain(value: object) -> object:
-    return value.to_utc_datetime(has_tz=True) if isinstance(value, Timestamp) else value
+    if isinstance(value, Timestamp):
+        return value.to_utc_datetime(has_tz=True)
+    # SQLite's module would store the memory of a number.
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def check_mode(mode: object, keys: Sequence[str], columns: Sequence[str]) -> None:
@@ -256,8 +299,11 @@ class EpochSink(ABC):
         """In the task: the receipt of rows, of which there is at least one."""
 
     @abstractmethod
-    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
-        """On the driver: write the rows of some receipts, and the mark, unless `Run.must_write` says no."""
+    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> bool:
+        """On the driver: write the rows of some receipts, and the mark, unless `Run.must_write` says no.
+
+        Returns whether the mark is there; an epoch that changes nothing need not move it.
+        """
 
     def begin(self, anew: bool) -> bytes | None:
         """See `BeginningSink`."""
@@ -287,25 +333,20 @@ class EpochSink(ABC):
         return _ROWS + self.rows(batch, epoch, interval, token) if len(batch) else None
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
-        """Write the rows of a committed epoch, unless they are written. Raises `SinkTakenError`."""
+        """Write the rows of a committed epoch, unless they are written. Raises as `Run.must_write`."""
         run = self._run or self._resumed(epoch, receipts)
-        if rows := [receipt[1:] for receipt in receipts if receipt[:1] == _ROWS]:
-            self.write(run, epoch, rows)
+        rows = [receipt[1:] for receipt in receipts if receipt[:1] == _ROWS]
+        if rows and self.write(run, epoch, rows):
             run = replace(run, written=epoch)
         # Under a new name the run goes on with the next epoch, as this one may have been written under the old name.
         self._run = run if run.sink == self._name(run.number) else self._named(run.number)
 
     def _resumed(self, epoch: int, receipts: Sequence[bytes]) -> Run:
-        """The run that a driver goes on with, from the receipts of its newest commit. Raises `SinkTakenError`."""
+        """The run that a driver goes on with, from the receipts of its newest commit. Raises as `Run.must_write`."""
         run = next(Run.decode(receipt[1:]) for receipt in receipts if receipt[:1] == _RUN)
         stored = self.stored(run.sink)
-        if run.is_replaced(stored) and run.sink != self._name(run.number):
+        if run.sink != self._name(run.number) and (run.is_replaced(stored) or run.is_missed(stored)):
+            # The errors say that the run goes on under another name.
             return self._named(run.number)
         run.must_write(stored, epoch, self.destination)
-        if run.misses(stored):
-            _log.warning(
-                "this run has written rows of epochs up to %d, of which %s knows nothing: it is not what was written "
-                "to, or was made anew. Rows of epochs before %d are not written again",
-                *(run.written, self.destination, epoch),
-            )
         return run

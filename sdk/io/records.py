@@ -33,14 +33,17 @@ def as_record(element: object) -> dict[str, object]:
     )
 
 
-def json_of(element: object) -> str:
+def json_of(element: object, allow_nan: bool = True) -> str:
     """An element as JSON: records become objects, instants RFC 3339 text, sets lists.
+
+    Without `allow_nan` it raises `ValueError` for NaN and infinity, which JSON does not have.
 
     >>> json_of(Row(at=Timestamp(0), names={"a"}))
     '{"at": "1970-01-01T00:00:00Z", "names": ["a"]}'
     """
     # JSON would write a named tuple as a list.
-    return json.dumps(as_record(element) if hasattr(element, "_fields") else element, default=_for_json)
+    value = as_record(element) if hasattr(element, "_fields") else element
+    return json.dumps(value, default=_for_json, allow_nan=allow_nan)
 
 
 def _for_json(value: object) -> object:

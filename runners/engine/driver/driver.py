@@ -130,13 +130,13 @@ class Driver:
         self._hooks.step("commit", spec.epoch)
         self._journal.commit(self._state, outcome.deltas, self._snapshots.take_ready(spec.epoch))
         self._changes.committed, self._running.unsettled = spec.epoch, False
-        self._receipts = held(self._topology.sinks)
         self._hooks.step("committed", spec.epoch)
         timing.end("commit")
         records = [outcome.counters.get(stream, {}).get("records", 0) for stream in plan.deliveries]
         self._acknowledge(sum(records))
         self._hooks.step("deliver", spec.epoch)
         deliver(self._topology.sinks, spec.epoch, self._state.receipts)
+        self._receipts = held(self._topology.sinks)
         self._hooks.step("delivered", spec.epoch)
         timing.end("deliver")
         self._planner.size.took(max(records, default=0), (self._clock.now() - began) / 1e6, outcome.records_held())

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
-from datetime import date, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from datetime import UTC, date, datetime
 from types import NoneType, UnionType
-from typing import Union, get_args, get_origin, get_type_hints
+from typing import TypeGuard, Union, get_args, get_origin, get_type_hints
 
+from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.io.avro.avro_blocks import Schema
 from headrace.sdk.io.records import as_record
-from headrace.sdk.io.tables import with_datetimes
+from headrace.sdk.model.row import Row
 
 _INSTANT: Schema = {"type": "long", "logicalType": "timestamp-micros"}
 _SIMPLE: Mapping[object, Schema] = {
@@ -32,7 +34,9 @@ def checked_schema(schema: object) -> Schema:
     """The schema. Raises `TypeError` or `ValueError` for what is no schema of Avro."""
     from fastavro import parse_schema
 
-    if not isinstance(schema, (dict, str, list)):
+    if not isinstance(schema, (dict, str, list)) or (
+        isinstance(schema, str) and schema.lstrip()[:1] in ("{", "[", '"')
+    ):
         raise TypeError(f"schema is {schema!r:.200}; give a dict as json.load makes it of an .avsc file")
     try:
         parse_schema(schema)
@@ -54,14 +58,14 @@ def schema_of_type(element_type: object) -> Schema:
     [{'name': 'product', 'type': 'string'}, {'name': 'amount', 'type': ['long', 'null']}]
     """
     if _has_fields(element_type):
-        return _record(element_type, set())
+        return _record(element_type, {})
     raise ValueError(
         f"WriteToAvro has no schema, and elements of type {_name(element_type)} do not give one; give schema=, or let "
         "the step before declare a named tuple or a dataclass with with_output_types"
     )
 
 
-def _has_fields(kind: object) -> bool:
+def _has_fields(kind: object) -> TypeGuard[type]:
     return isinstance(kind, type) and (is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields")))
 
 
@@ -69,23 +73,27 @@ def _name(kind: object) -> str:
     return getattr(kind, "__name__", str(kind))
 
 
-def _record(kind: object, known: set[str]) -> Schema:
+def _record(kind: type, known: dict[str, object]) -> Schema:
     name = _name(kind)
     if name in known:
+        if known[name] is not kind:
+            raise ValueError(f"{known[name]} and {kind} would have one name in the schema; rename one, or give schema=")
         return name
-    known.add(name)
+    known[name] = kind
     try:
         hints = get_type_hints(kind)
     except NameError as error:
         raise ValueError(f"a type of the fields of {name} cannot be found ({error}); give schema=") from error
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", ())
+    types = [_schema(hints.get(field), f"{name}.{field}", known) for field in names]
     return {
         "type": "record",
         "name": name,
-        "fields": [{"name": field, "type": _schema(hint, f"{name}.{field}", known)} for field, hint in hints.items()],
+        "fields": [{"name": field, "type": schema} for field, schema in zip(names, types, strict=True)],
     }
 
 
-def _schema(hint: object, place: str, known: set[str]) -> Schema:
+def _schema(hint: object, place: str, known: dict[str, object]) -> Schema:
     if (simple := _SIMPLE.get(hint)) is not None:
         return simple
     origin, inner = get_origin(hint), get_args(hint)
@@ -97,29 +105,63 @@ def _schema(hint: object, place: str, known: set[str]) -> Schema:
         return {"type": "map", "values": _schema(inner[1], place, known)}
     if _has_fields(hint):
         return _record(hint, known)
-    raise ValueError(f"field {place} has the type {_name(hint)}, for which Avro has no certain type; give schema=")
+    kind = "no type" if hint is None else f"the type {_name(hint)}"
+    raise ValueError(f"field {place} has {kind}, for which Avro has no certain type; give schema=")
 
 
-def fitting(elements: Sequence[object], schema: Schema) -> Iterator[object]:
-    """The elements in the form in which fastavro writes them. Raises `ValueError` for one that does not fit.
+def fitting(element: object, schema: Schema) -> object:
+    """An element in the form in which fastavro writes it.
 
-    fastavro alone would write 1.5 as the whole number 1, and any value as a boolean.
+    fastavro's writers alone would write 1.5 as the whole number 1, and any value as a boolean.
+
+    Args:
+        element: The element.
+        schema: The schema, as `fastavro.parse_schema` gives it.
+
+    Raises fastavro's `ValidationError` for an element that does not fit.
     """
-    from fastavro import parse_schema
-    from fastavro.validation import ValidationError, validate
+    from fastavro.validation import validate
 
-    parsed = parse_schema(schema)
-    is_record = isinstance(parsed, dict) and parsed["type"] == "record"
-    for element in elements:
-        record = with_datetimes(as_record(element)) if is_record else element
-        try:
-            validate(record, parsed)
-        except ValidationError as error:
-            raise ValueError(
-                f"element {element!r:.200} does not fit the schema: {_reasons(error)}; correct the elements before "
-                "this step, or the schema"
-            ) from error
-        yield record
+    record = plain(element)
+    validate(record, schema)
+    return record
+
+
+class UnfitError(ValueError):
+    """An element does not fit its schema."""
+
+
+@contextmanager
+def naming(element: Callable[[], object]) -> Iterator[None]:
+    """Raise `UnfitError`, with the element, if it cannot be written."""
+    try:
+        yield
+    except (OSError, HeadraceError, UnfitError):
+        raise
+    except Exception as error:
+        raise UnfitError(
+            f"element {element()!r:.200} does not fit the schema: {_reasons(error)}; correct the elements before this "
+            "step, or the schema"
+        ) from error
+
+
+def plain(value: object) -> object:
+    """A value with dicts for what has named fields, and datetimes for instants. Without time zone they are in UTC.
+
+    >>> plain([Row(at=Timestamp(0))])
+    [{'at': datetime.datetime(1970, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)}]
+    """
+    if isinstance(value, (str, int, float, bytes)) or value is None:
+        return value
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if isinstance(value, Timestamp):
+        return value.to_utc_datetime(has_tz=True)
+    if isinstance(value, datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    if isinstance(value, (Mapping, Row)) or _has_fields(type(value)):
+        return {name: plain(each) for name, each in as_record(value).items()}
+    return tuple(map(plain, value)) if isinstance(value, tuple) else value
 
 
 def _reasons(error: Exception) -> str:
@@ -129,4 +171,4 @@ def _reasons(error: Exception) -> str:
     "Order.amount is <x> of type <class 'str'> expected long"
     """
     found = re.findall(r'^  "(.*?)",?$', str(error), re.MULTILINE)
-    return ", ".join(found)[:500] or str(error)[:500]
+    return (", ".join(found) or str(error) or type(error).__name__)[:500]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.avro.avro_blocks import Schema, require_package
-from headrace.sdk.io.avro.avro_schemas import checked_schema, fitting, schema_of_type
+from headrace.sdk.io.avro.avro_schemas import checked_schema, fitting, naming, schema_of_type
 from headrace.sdk.io.files.beam_arguments import refuse_unless
 from headrace.sdk.io.files.file_sink import FileSink, IfExists
 from headrace.sdk.io.files.filesystem import Path, open_output
@@ -25,12 +26,20 @@ class AvroWriter:
     codec: str
 
     def write(self, path: str, batch: Batch) -> None:
-        """See `PartWriter`. Raises as `fitting` does."""
+        """See `PartWriter`. Raises as `naming` does."""
         import fastavro
 
         assert self.schema is not None, "the transform has set it when the pipeline was built"
-        with open_output(path) as file:
-            fastavro.writer(file, self.schema, fitting(batch.values, self.schema), self.codec)
+        schema = fastavro.parse_schema(self.schema)
+        element: object = None
+
+        def records() -> Iterator[object]:
+            nonlocal element
+            for element in batch.values:
+                yield fitting(element, schema)
+
+        with open_output(path) as file, naming(lambda: element):
+            fastavro.writer(file, schema, records(), self.codec, strict_allow_default=True)
 
 
 class WriteToAvro(WriteFiles):
@@ -100,7 +109,7 @@ class WriteToAvro(WriteFiles):
     def expand(self, inputs: PCollection[object]) -> PValue:
         """The end of a branch. Raises `ValueError` if there is no schema, and elements do not give one."""
         if self._writer.schema is None and isinstance(inputs, PCollection):
-            self._writer.schema = schema_of_type(inputs.element_type)
+            self._writer.schema = checked_schema(schema_of_type(inputs.element_type))
         return super().expand(inputs)
 
 

@@ -43,6 +43,8 @@ class AvroFormat:
                 with open_input(file.path) as opened:
                     self._layouts = {file.path: layout_of(opened)}
             except Exception as error:
+                if "codec is supported but you need to install" in str(error):
+                    raise ImportError(f"{file.path} cannot be read here: {error}; workers need it too") from error
                 raise ValueError(
                     f"{file.path} is no whole Avro file ({error}); write it again, or choose a pattern that leaves it "
                     "out"
@@ -77,7 +79,8 @@ class BlockRange:
                 yield from self._batches(block)
                 position = block.offset + block.size
 
-    def _unreadable(self, position: int, reason: object) -> ValueError:
+    def _unreadable(self, position: int, error: Exception) -> ValueError:
+        reason = str(error) or type(error).__name__
         return ValueError(
             f"{self.file.path}, cannot be read from byte {position} on: {reason}; the file was cut off, damaged, or "
             "changed while it was read: write it again"

@@ -6,6 +6,9 @@ moves the sink's mark in the table `headrace_epochs` (see `sdk.io.epoch_sink`).
 
 from __future__ import annotations
 
+import logging
+import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import chain
@@ -17,12 +20,26 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.functions.changelog import ChangeKind
-from headrace.sdk.io.database.statements import MAKE_MARKS, MARKS, Connection, Cursor, Dialect, Statements
+from headrace.sdk.io.database.statements import (
+    MAKE_MARKS,
+    MARKS,
+    Connection,
+    Cursor,
+    Dialect,
+    Statements,
+    Values,
+    check_paramstyle,
+)
 from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode, changes_of, check_mode, net_of, row_of
 from headrace.sdk.transforms.core.write import Write
 
 Connect: TypeAlias = Callable[[], Connection]
 """A function that opens a connection of DB-API 2."""
+
+
+_WAITS = (0.1, 1.0, 5.0)
+"""Seconds between attempts to write an epoch, after errors that may pass."""
+_log = logging.getLogger(__name__)
 
 
 class DatabaseWriteError(HeadraceError, RuntimeError):
@@ -88,7 +105,7 @@ class DatabaseSink(EpochSink):
         """Make the table of marks, and check that the statements fit the table. Raises `DatabaseWriteError`."""
         with self._transaction(f"table {self._table!r} cannot be written; nothing has run") as (dialect, cursor):
             for probe in self._statements(dialect).probes(self._mode == "append"):
-                cursor.execute(probe)
+                cursor.execute(probe, (0,))
         try:
             self.stored("")
         except DatabaseWriteError:
@@ -123,14 +140,29 @@ class DatabaseSink(EpochSink):
         with self._transaction(f"table {MARKS!r} cannot be read; nothing has run") as (dialect, cursor):
             return _mark(dialect, cursor, sink)
 
-    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
+    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> bool:
         """See `EpochSink`. Raises `DatabaseWriteError`."""
-        parts = [cast("tuple[str | None, list[tuple[object, ...]]]", self._coder.decode(each)) for each in receipts]
+        parts = [cast("tuple[str | None, list[Values]]", self._coder.decode(each)) for each in receipts]
         rows = list(chain.from_iterable(rows for _, rows in parts))
         kinds = [ChangeKind(kind) for kind in chain.from_iterable(kinds or "" for kinds, _ in parts)]
+        for wait in (*_WAITS, None):
+            try:
+                self._write(run, epoch, kinds, rows)
+                break
+            except DatabaseWriteError as error:
+                if not _is_passing(error.__cause__):
+                    raise DatabaseWriteError(f"{error}{self._refused(kinds, rows)}") from error.__cause__
+                if wait is None:
+                    raise
+                # The mark says whether a commit without an answer was made.
+                _log.warning("%s; trying again in %g s", error, wait)
+                time.sleep(wait)
+        return True
+
+    def _write(self, run: Run, epoch: int, kinds: Sequence[ChangeKind], rows: Sequence[Values]) -> None:
         failure = (
-            f"epoch {epoch} was not written to table {self._table!r}; it is committed, and is written when the program "
-            "is started again"
+            f"writing epoch {epoch} to table {self._table!r} failed; it is committed, and is written when the program "
+            "is started again, unless the table has it"
         )
         with self._transaction(failure) as (dialect, cursor):
             # Another driver waits here, and then reads what this one has left.
@@ -140,22 +172,33 @@ class DatabaseSink(EpochSink):
                 _move(dialect, cursor, run.sink, before, Mark(run.number, epoch))
                 self._apply(self._statements(dialect), cursor, kinds, rows)
 
+    def _refused(self, kinds: Sequence[ChangeKind], rows: Sequence[Values]) -> str:
+        """What to add to a message: which row the database refuses by itself, as tried and taken back."""
+        tried: _OneByOne | None = None
+        with suppress(_TakenBack, DatabaseWriteError), self._transaction("not shown") as (dialect, cursor):
+            tried = _OneByOne(cursor)
+            with suppress(Exception):
+                self._apply(self._statements(dialect), tried, kinds, rows)
+            raise _TakenBack
+        if tried is None or tried.row is None:
+            return ""
+        return (
+            f"; refused is {tried.row!r:.200}: change the table so that it takes such a row, or let connect() teach "
+            "the module the types of its values"
+        )
+
     def _apply(
-        self, statements: Statements, cursor: Cursor, kinds: Sequence[ChangeKind], rows: Sequence[tuple[object, ...]]
+        self, statements: Statements, cursor: Cursor, kinds: Sequence[ChangeKind], rows: Sequence[Values]
     ) -> None:
         if self._mode == "append":
-            cursor.executemany(statements.insert(), rows)
+            _execute(cursor, statements.insert(), rows)
         elif self._keys:
             self._replace(statements, cursor, kinds, rows)
         else:
-            for kind, row in zip(kinds, rows, strict=True):
-                # Databases have no common statement that deletes one of several equal rows.
-                again = 1 if kind is ChangeKind.INSERT else _deleted(statements, cursor, row) - 1
-                if again > 0:
-                    cursor.executemany(statements.insert(), [row] * again)
+            _change_equal(statements, cursor, kinds, rows)
 
     def _replace(
-        self, statements: Statements, cursor: Cursor, kinds: Sequence[ChangeKind], rows: Sequence[tuple[object, ...]]
+        self, statements: Statements, cursor: Cursor, kinds: Sequence[ChangeKind], rows: Sequence[Values]
     ) -> None:
         positions = [self._columns.index(key) for key in self._keys]
         keys = [tuple(row[position] for position in positions) for row in rows]
@@ -168,11 +211,9 @@ class DatabaseSink(EpochSink):
         put = sorted(net.put, key=by_key)
         replaced = not statements.dialect.on_conflict
         gone = sorted([*net.taken, *(put if replaced else ())], key=by_key)
-        if gone:
-            cursor.executemany(statements.delete(), [keys[position] for position in gone])
-        if put:
-            statement = statements.insert() if replaced else statements.upsert()
-            cursor.executemany(statement, [rows[position] for position in put])
+        _execute(cursor, statements.delete(), [keys[position] for position in gone])
+        statement = statements.insert() if replaced else statements.upsert()
+        _execute(cursor, statement, [rows[position] for position in put])
 
     def _statements(self, dialect: Dialect) -> Statements:
         return Statements(dialect, self._table, self._columns, self._keys)
@@ -187,12 +228,43 @@ class DatabaseSink(EpochSink):
                     yield Dialect.of(connection, self._paramstyle), cursor
                     connection.commit()
                 except BaseException:
-                    connection.rollback()
+                    # A connection that is lost would tell of that only.
+                    with suppress(Exception):
+                        connection.rollback()
                     raise
         except (HeadraceError, _TakenBack):
             raise
         except Exception as error:
             raise DatabaseWriteError(f"{failure}: {type(error).__name__}: {str(error).strip()}") from error
+
+
+class _OneByOne:
+    """A cursor that executes a statement for one row after the other."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self.row: Sequence[object] | None = None
+        """The row that the database refused; None if it took all."""
+
+    @property
+    def rowcount(self) -> int:
+        return self._cursor.rowcount
+
+    def execute(self, operation: str, parameters: Sequence[object] = (), /) -> object:
+        return self._cursor.execute(operation, parameters)
+
+    def executemany(self, operation: str, parameters: Sequence[Sequence[object]], /) -> object:
+        for row in parameters:
+            self.row = row
+            self._cursor.execute(operation, row)
+        self.row = None
+        return None
+
+    def fetchone(self) -> Sequence[object] | None:
+        return self._cursor.fetchone()
+
+    def close(self) -> object:
+        return self._cursor.close()
 
 
 def _mark(dialect: Dialect, cursor: Cursor, sink: str) -> Mark | None:
@@ -211,22 +283,57 @@ def _move(dialect: Dialect, cursor: Cursor, sink: str, before: Mark | None, afte
     cursor.execute(statement, (after.run, after.epoch, sink))
 
 
-def _deleted(statements: Statements, cursor: Cursor, row: Sequence[object]) -> int:
-    """Delete all rows that are equal to one; returns how many there were."""
+def _execute(cursor: Cursor, statement: str, rows: Sequence[Values]) -> None:
+    if rows:
+        cursor.executemany(statement, rows)
+
+
+def _change_equal(statements: Statements, cursor: Cursor, kinds: Sequence[ChangeKind], rows: Sequence[Values]) -> None:
+    """Put rows in, and take equal ones out. Raises `ValueError` for a row that is not there to be taken out.
+
+    Values that are equal in the database need not have equal texts, so what is put in comes first.
+    """
+    texts = list(map(repr, rows))
+    row_of_text = dict(zip(texts, rows, strict=True))
+    net = Counter(dict.fromkeys(texts, 0))
+    for kind, text in zip(kinds, texts, strict=True):
+        net[text] += 1 if kind is ChangeKind.INSERT else -1
+    _execute(cursor, statements.insert(), [row_of_text[text] for text in net.elements()])
+    for text, count in net.items():
+        if count < 0:
+            _take_out(statements, cursor, row_of_text[text], -count)
+
+
+def _take_out(statements: Statements, cursor: Cursor, row: Values, count: int) -> None:
+    # Databases have no common statement that deletes some of several equal rows.
     cursor.execute(*statements.delete_equal(row))
     if cursor.rowcount < 0:
         raise ValueError("the module does not count the rows that it deletes; give keys=[...]")
-    return cursor.rowcount
+    if cursor.rowcount < count:
+        raise ValueError(
+            f"a change takes out the row {row!r:.200}, but the table has no row that is equal: another program has "
+            "changed it, or the type of a column changes values (real, numeric with few digits, char); put the row in, "
+            "or give keys=[...]"
+        )
+    _execute(cursor, statements.insert(), [row] * (cursor.rowcount - count))
+
+
+def _is_passing(error: BaseException | None) -> bool:
+    """Whether an error is of the database's operation: a deadlock, a lock, a connection that was lost."""
+    return any(cls.__name__ == "OperationalError" for cls in type(error).__mro__)
 
 
 def _check_names(connect: object, table: object, columns: object) -> None:
-    if not callable(connect):
-        raise TypeError(f"connect must be a function that opens a connection, got {connect!r:.200}")
+    if not callable(connect) or hasattr(connect, "cursor"):
+        # A text may have a password in it.
+        raise TypeError(f"connect must be a function that opens a connection, got a value of {type(connect)}")
     if not isinstance(table, str) or not all(table.split(".")):
         raise TypeError(f"table must be the name of a table, got {table!r:.200}")
     named = isinstance(columns, Sequence) and all(isinstance(name, str) and name for name in columns)
     if isinstance(columns, str) or not columns or not named:
         raise TypeError(f"columns must be a list of names, got {columns!r:.200}")
+    if isinstance(columns, Sequence) and len(set(columns)) < len(columns):
+        raise ValueError(f"columns names a column twice: {columns!r:.200}")
 
 
 class WriteToDatabase(Write):
@@ -282,4 +389,6 @@ class WriteToDatabase(Write):
     ) -> None:
         _check_names(connect, table, columns)
         check_mode(mode, keys, columns)
+        if paramstyle is not None:
+            check_paramstyle(paramstyle, f"paramstyle is {paramstyle!r:.80}, which no module has")
         super().__init__(DatabaseSink(connect, table, columns, mode, keys, sink, paramstyle))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 _CONFLICT = ("sqlite3", "psycopg", "psycopg2", "pg8000")
 """Modules of databases with `INSERT … ON CONFLICT … DO UPDATE`."""
+_STYLES = {"qmark": "?", "format": "%s", "pyformat": "%s", "numeric": ":{}", "named": ":{}"}
+"""Parameter style of PEP 249 -> placeholder of the parameter with number {}."""
 _BACKTICKS = ("pymysql", "MySQLdb", "mysql", "mariadb")
 """Modules of databases that quote names with backticks."""
+Values: TypeAlias = tuple[object, ...]
+"""The values of a row, in the order of the columns."""
 MARKS = "headrace_epochs"
 """Name of the table that keeps the epochs of sinks."""
 MAKE_MARKS = (
@@ -21,7 +25,9 @@ MAKE_MARKS = (
 class Cursor(Protocol):
     """A cursor of DB-API 2 (PEP 249)."""
 
-    rowcount: int
+    @property
+    def rowcount(self) -> int:
+        """Number of rows that the newest statement changed; -1 if the module does not count them."""
 
     def execute(self, operation: str, parameters: Sequence[object] = ..., /) -> object:
         """Execute a statement."""
@@ -58,6 +64,12 @@ def module_of(connection: object) -> str:
     return next((name for name in names if hasattr(sys.modules.get(name), "paramstyle")), names[0])
 
 
+def check_paramstyle(style: object, problem: str) -> None:
+    """Raise `ValueError`, with the problem, for what is no parameter style of PEP 249."""
+    if style not in _STYLES:
+        raise ValueError(f"{problem}; give paramstyle, one of {', '.join(_STYLES)}")
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """What differs between databases, as far as it matters here."""
@@ -76,15 +88,11 @@ class Dialect:
         >>> Dialect.of(sqlite3.connect(":memory:"))
         Dialect(placeholder='?', quote='"', on_conflict=True)
         """
-        name = module_of(connection)
+        # A pool of SQLAlchemy lends the connections of a module inside its own.
+        name = module_of(getattr(connection, "driver_connection", connection))
         style = paramstyle or getattr(sys.modules.get(name), "paramstyle", None)
-        styles = {"qmark": "?", "format": "%s", "pyformat": "%s", "numeric": ":{}", "named": ":{}"}
-        if style not in styles:
-            raise ValueError(
-                f"module {name!r} of the connection does not say how its parameters are written; give "
-                f"paramstyle, one of {', '.join(styles)}"
-            )
-        return cls(styles[style], "`" if name in _BACKTICKS else '"', name in _CONFLICT)
+        check_paramstyle(style, f"module {name!r} of the connection does not say how its parameters are written")
+        return cls(_STYLES[str(style)], "`" if name in _BACKTICKS else '"', name in _CONFLICT)
 
     def name(self, name: str) -> str:
         """A quoted name."""
@@ -136,12 +144,14 @@ class Statements:
         return f"{self._from} WHERE {' AND '.join(terms)}", given
 
     def probes(self, appends: bool) -> list[str]:
-        """Statements that change nothing, and fail if the table, a column or a unique key is missing."""
+        """Statements that fail if the table, a column or a unique key is missing; with parameter 0 they do nothing."""
         names = self._names(self.columns)
-        nothing = f"{self._into} SELECT {names} FROM {self.dialect.table(self.path)} WHERE 1 = 0"
+        # Some modules read %% in a name as % only in statements with parameters.
+        where = f"WHERE 1 = {self.dialect.parameters(1, 1)[0]}"
+        nothing = f"{self._into} SELECT {names} FROM {self.dialect.table(self.path)} {where}"
         if appends:
             return [nothing]
-        delete = f"{self._from} WHERE 1 = 0"
+        delete = f"{self._from} {where}"
         return [f"{nothing} {self._conflict}" if self.keys and self.dialect.on_conflict else nothing, delete]
 
     @property

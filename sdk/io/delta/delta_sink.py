@@ -139,7 +139,7 @@ class DeltaSink(EpochSink):
         """See `EpochSink`."""
         return mark_of(opened(self._place, self._options), sink)
 
-    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
+    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> bool:
         """See `EpochSink`. Raises `DeltaError`."""
         from deltalake.exceptions import CommitFailedError
 
@@ -166,6 +166,7 @@ class DeltaSink(EpochSink):
             except Exception as error:
                 raise DeltaError(f"{failure}: {reason(error)}") from error
         self._is_first = False
+        return True
 
     def _commit(self, table: DeltaTable, sink: str, mark: Mark, receipts: Sequence[bytes]) -> None:
         if self._mode == "append":

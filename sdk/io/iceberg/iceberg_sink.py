@@ -119,7 +119,7 @@ class IcebergSink(EpochSink):
         """See `EpochSink`."""
         return mark_of(self._address.load(), sink)
 
-    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
+    def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> bool:
         """See `EpochSink`. Raises `IcebergError`."""
         failure = (
             f"epoch {epoch} was not written to {self._address.table}; it is committed, and is written when the program "
@@ -128,11 +128,11 @@ class IcebergSink(EpochSink):
         conflicts: tuple[type[Exception], ...] = (TableMovedError, *_conflicts())
         for _ in range(_ATTEMPTS):
             try:
-                table = self._address.load()
+                table, moved = self._address.load(), True
                 if run.must_write(mark_of(table, run.sink), epoch, self.destination):
-                    self._commit(table, run.sink, Mark(run.number, epoch), receipts)
+                    moved = self._commit(table, run.sink, Mark(run.number, epoch), receipts)
                 self._is_first = False
-                return
+                return moved
             except conflicts:
                 # Another writer was faster, maybe with this very epoch.
                 continue
@@ -144,7 +144,7 @@ class IcebergSink(EpochSink):
                 raise IcebergError(f"{failure}: {type(error).__name__}: {error}") from error
         raise IcebergError(f"{failure}: other writers were faster {_ATTEMPTS} times")
 
-    def _commit(self, table: Table, sink: str, mark: Mark, receipts: Sequence[bytes]) -> None:
+    def _commit(self, table: Table, sink: str, mark: Mark, receipts: Sequence[bytes]) -> bool:
         transaction = transaction_of(table)
         before = transaction.table_metadata.current_snapshot_id
         summary = {"headrace-sink": sink, "headrace-epoch": str(mark.epoch)}
@@ -153,9 +153,11 @@ class IcebergSink(EpochSink):
         else:
             self._replace(transaction, table, summary, receipts)
         # A commit without a snapshot is not kept from passing another one, and there is nothing to mark.
-        if transaction.table_metadata.current_snapshot_id != before:
+        changed: bool = transaction.table_metadata.current_snapshot_id != before
+        if changed:
             transaction.set_properties(marked(sink, mark))
             keep_newest(transaction.commit_transaction())
+        return changed
 
     def _add(
         self,

@@ -1,35 +1,25 @@
 """What: keys and values of Kafka as JSON or Avro, alone or as a schema registry frames them.
 
-A format is configuration until it is used: each process makes one client of a registry, which keeps the schemas.
+A format is configuration until it is used in a process.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import re
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from headrace.lowlevel.errors import HeadraceError
 from headrace.sdk.io.avro import avro_blocks
 from headrace.sdk.io.avro.avro_blocks import Schema
-from headrace.sdk.io.avro.avro_schemas import checked_schema, fitting
+from headrace.sdk.io.avro.avro_schemas import checked_schema, fitting, naming, plain
+from headrace.sdk.io.kafka.registry_client import asking, checked_registry, client_of, require_registry_package
 from headrace.sdk.io.records import json_of
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient
-
-_CREDENTIALS = re.compile(r"://[^/@]+@")
-_OUTAGES = (401, 403, 407, 408, 429)
-"""HTTP statuses below 500 with which a registry says nothing about a record."""
-
-
-class RegistryError(HeadraceError, ConnectionError):
-    """A schema registry did not answer, or refused to. Nothing of this epoch is committed, and no record is lost."""
 
 
 class Place(NamedTuple):
@@ -81,14 +71,16 @@ class PlainJson(ValueFormat):
 
     def write(self, value: object, place: Place) -> bytes:
         """See `ValueFormat`."""
-        return json_of(value).encode()
+        return _strict_json(value).encode()
 
 
 class PlainAvro(ValueFormat):
     """Avro's binary encoding of one schema, which readers and writers must know, as nothing in the bytes names it."""
 
     def __init__(self, schema: Schema) -> None:
-        self._schema = schema
+        from fastavro import parse_schema
+
+        self._schema = cast(Schema, parse_schema(schema))
 
     def read(self, data: bytes, place: Place) -> object:
         """See `ValueFormat`."""
@@ -102,12 +94,17 @@ class PlainAvro(ValueFormat):
 
     def write(self, value: object, place: Place) -> bytes:
         """See `ValueFormat`."""
+        return self.fitted(value)[1]
+
+    def fitted(self, value: object) -> tuple[object, bytes]:
+        """A value in the form in which fastavro writes it, and its bytes. Raises `UnfitError`."""
         from fastavro import schemaless_writer
 
         file = io.BytesIO()
-        for record in fitting([value], self._schema):
-            schemaless_writer(file, self._schema, record)
-        return file.getvalue()
+        with naming(lambda: value):
+            record = fitting(value, self._schema)
+            schemaless_writer(file, self._schema, record, strict_allow_default=True)
+        return record, file.getvalue()
 
 
 class RegistryFormat(ValueFormat):
@@ -126,7 +123,7 @@ class RegistryFormat(ValueFormat):
         self._settings = dict(settings)
         self._reader: Read | None = None
         self._writer: Write | None = None
-        self._client()
+        client_of(self._registry)
 
     def __getstate__(self) -> dict[str, object]:
         """Each process makes its own client and serializers."""
@@ -136,13 +133,6 @@ class RegistryFormat(ValueFormat):
     def schema_text(self) -> str | None:
         """The schema as JSON."""
         return None if self._schema is None else json.dumps(self._schema)
-
-    def _client(self) -> SchemaRegistryClient:
-        """The client of this process. Raises `ValueError` for settings that are refused."""
-        try:
-            return _clients.of(self._registry)
-        except Exception as error:
-            raise ValueError(f"schema_registry is refused by its client: {error}; correct it") from error
 
     @abstractmethod
     def make_reader(self, client: SchemaRegistryClient, settings: dict[str, object]) -> object:
@@ -164,16 +154,18 @@ class RegistryFormat(ValueFormat):
                 "values are written to a schema registry without a schema; give schema=, or settings="
                 "{'auto.register.schemas': False, 'use.latest.version': True} for the newest one that the registry has"
             )
+        if getattr(self._settings.get("schema.id.serializer"), "__name__", "") == "header_schema_id_serializer":
+            raise ValueError("settings put the schema's number into a header; leave schema.id.serializer out")
         self._writing()
 
     def read(self, data: bytes, place: Place) -> object:
         """See `ValueFormat`. Raises `RegistryError` if the registry does not answer."""
-        with self._asking(place):
+        with asking(self._registry, _subject(place)), _explaining():
             return self._reading()(data, place)
 
     def write(self, value: object, place: Place) -> bytes | None:
         """See `ValueFormat`. Raises `RegistryError` if the registry does not answer."""
-        with self._asking(place):
+        with asking(self._registry, _subject(place)), naming(lambda: value), _explaining():
             return self._writing()(value, place)
 
     def _reading(self) -> Read:
@@ -187,25 +179,10 @@ class RegistryFormat(ValueFormat):
         return self._writer
 
     def _made(self, make: Callable[[SchemaRegistryClient, dict[str, object]], object]) -> object:
-        client = self._client()
         try:
-            return make(client, self._settings)
+            return make(client_of(self._registry), self._settings)
         except Exception as error:
             raise ValueError(f"schema or settings are refused by confluent-kafka: {error}; correct them") from error
-
-    @contextmanager
-    def _asking(self, place: Place) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            if not _is_outage(error):
-                raise _explained(error) from error
-            url = _CREDENTIALS.sub("://…@", str(self._registry.get("url")))
-            raise RegistryError(
-                f"the schema registry at {url} was asked for the {place.role} schema of topic {place.topic!r} and did "
-                f"not answer: {type(error).__name__}: {error}; nothing of this epoch is committed: check the address, "
-                "the credentials and that it runs, and start again"
-            ) from error
 
 
 class RegistryJson(RegistryFormat):
@@ -221,11 +198,15 @@ class RegistryJson(RegistryFormat):
         """See `RegistryFormat`."""
         from confluent_kafka.schema_registry.json_schema import JSONSerializer
 
-        return JSONSerializer(self.schema_text, client, lambda value, _: json.loads(json_of(value)), settings)
+        return JSONSerializer(self.schema_text, client, lambda value, _: json.loads(_strict_json(value)), settings)
 
 
 class RegistryAvro(RegistryFormat):
     """Avro's binary encoding."""
+
+    def __init__(self, registry: Mapping[str, object], schema: Schema | None, settings: Mapping[str, object]) -> None:
+        super().__init__(registry, schema, settings)
+        self._plain = None if schema is None else PlainAvro(schema)
 
     def make_reader(self, client: SchemaRegistryClient, settings: dict[str, object]) -> object:
         """See `RegistryFormat`."""
@@ -240,43 +221,8 @@ class RegistryAvro(RegistryFormat):
         return AvroSerializer(client, self.schema_text, self._fitting, settings)
 
     def _fitting(self, value: object, _: object) -> object:
-        if self._schema is None:
-            return value
-        [record] = fitting([value], self._schema)
-        return record
-
-
-class _Clients:
-    """The clients of this process, by their settings."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, SchemaRegistryClient] = {}
-        self._lock = threading.Lock()
-
-    def of(self, settings: Mapping[str, object]) -> SchemaRegistryClient:
-        """The client for some settings; it opens no connection before it is asked something."""
-        from confluent_kafka.schema_registry import SchemaRegistryClient
-
-        key = repr(sorted(settings.items()))
-        with self._lock:
-            if key not in self._made:
-                self._made[key] = SchemaRegistryClient.new_client(dict(settings))
-            return self._made[key]
-
-
-_clients = _Clients()
-
-
-def require_registry_package() -> None:
-    """Raise `ImportError`, with the command that installs it, if the client of registries is not there."""
-    try:
-        import confluent_kafka.schema_registry.avro
-        import confluent_kafka.schema_registry.json_schema  # noqa: F401 - only tried
-    except ImportError as error:
-        raise ImportError(
-            f"schema registries are asked by confluent-kafka, which needs more for it ({error}): "
-            "pip install 'headrace[kafka,schema-registry]'"
-        ) from error
+        # confluent-kafka's serializer would leave out fields that the schema does not have.
+        return plain(value) if self._plain is None else self._plain.fitted(value)[0]
 
 
 def _in_context(serde: object) -> Read:
@@ -291,32 +237,32 @@ def _in_context(serde: object) -> Read:
     return called
 
 
-def _is_outage(error: BaseException | None) -> bool:
-    """Whether the registry could not be asked, so that nothing is known of the record."""
-    from confluent_kafka.schema_registry.error import SchemaRegistryError
-
-    while error is not None:
-        if isinstance(error, SchemaRegistryError):
-            return error.http_status_code >= 500 or error.http_status_code in _OUTAGES
-        # Which of the two packages there is depends on the release of confluent-kafka.
-        if type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "authlib") or isinstance(error, OSError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+def _subject(place: Place) -> str:
+    return f"the {place.role} schema of topic {place.topic!r}"
 
 
-def _explained(error: Exception) -> Exception:
-    """The error, with the place in the value if the value breaks a rule of a JSON schema."""
+@contextmanager
+def _explaining() -> Iterator[None]:
+    """Name the place in a value that breaks a rule of a JSON schema."""
     from confluent_kafka.serialization import SerializationError
 
-    path = getattr(error.__context__, "json_path", None)
-    return ValueError(f"{path}: {error}") if path is not None and isinstance(error, SerializationError) else error
+    try:
+        yield
+    except SerializationError as error:
+        path = getattr(error.__context__, "json_path", None)
+        if path is None:
+            raise
+        raise ValueError(f"{path}: {error}") from error
 
 
-def _checked_registry(registry: object) -> Mapping[str, object]:
-    if not isinstance(registry, Mapping) or not registry.get("url"):
-        raise TypeError(f"schema_registry is {registry!r:.200}; give settings with its address, such as {_EXAMPLE}")
-    return registry
+def _strict_json(value: object) -> str:
+    """A value as JSON that any program can read. Raises `ValueError` for numbers that JSON does not have."""
+    try:
+        return json_of(value, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(
+            f"{value!r:.200} is no JSON ({error}): it has no NaN and no infinity; map them to None or to text"
+        ) from error
 
 
 def _check_json_schema(schema: object) -> None:
@@ -329,9 +275,6 @@ def _check_json_schema(schema: object) -> None:
         validator_for(schema or {}).check_schema(schema or {})
     except SchemaError as error:
         raise ValueError(f"schema {schema!r:.200} is no JSON schema ({error.json_path}: {error.message})") from error
-
-
-_EXAMPLE = "{'url': 'http://localhost:8081'}"
 
 
 def json_format(
@@ -366,7 +309,7 @@ def json_format(
     if schema_registry is not None:
         require_registry_package()
         _check_json_schema(schema)
-        return RegistryJson(_checked_registry(schema_registry), cast("Schema | None", schema), settings or {})
+        return RegistryJson(checked_registry(schema_registry), cast("Schema | None", schema), settings or {})
     if schema is not None or settings is not None:
         raise ValueError("JSON is checked against a schema by a registry only; give schema_registry, or leave it out")
     return PlainJson()
@@ -405,7 +348,7 @@ def avro_format(
     avro_blocks.require_package()
     known = None if schema is None else checked_schema(schema)
     if schema_registry is not None:
-        return RegistryAvro(_checked_registry(schema_registry), known, settings or {})
+        return RegistryAvro(checked_registry(schema_registry), known, settings or {})
     if known is None:
         raise ValueError("Avro has neither a schema nor a registry that knows it; give schema, or schema_registry")
     return PlainAvro(known)

@@ -41,7 +41,7 @@ def test_each_epoch_is_written_once_whatever_comes_again(deliveries):
     run, stored, written, newest = Run(7, None), None, [], 0
     for epoch, is_next in deliveries:
         epoch = newest + 1 if is_next else min(epoch, newest)
-        if epoch and run.must_write(stored, epoch, "sink"):
+        if epoch and run.must_write(stored, epoch):
             stored = Mark(7, epoch)
             written.append(epoch)
         newest = max(newest, epoch)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
-from headrace.io import SinkTakenError
+from headrace.io import EpochsLostError, SinkTakenError
 from headrace.lowlevel import Batch
 from headrace.sdk.io.epoch_sink import EpochSink, Mark
 
@@ -40,6 +38,7 @@ class MemorySink(EpochSink):
         if run.must_write(self.stored(run.sink), epoch, self.destination):
             self._table.rows += [receipt.decode() for receipt in receipts]
             self._table.marks[run.sink] = Mark(run.number, epoch)
+        return True
 
 
 class Checkpoint:
@@ -86,7 +85,7 @@ class TestOlderCopies:
         checkpoint.run(sink, *last)
         copy = checkpoint.copy()
         checkpoint.run(sink, "c")
-        message = r"^epoch 2 was not written to table 'shop', although .* epoch 3 of this run .* an older copy of"
+        message = r"^epoch 2 is committed, but was not written to table 'shop': epoch 3 of this run .* an older copy of"
         with pytest.raises(SinkTakenError, match=message):
             copy.restart(table)
         assert table.rows == ["['a']", *(["['b']"] if last else []), "['c']"]
@@ -105,32 +104,39 @@ class TestOlderCopies:
 
 class TestOtherDestinations:
     @pytest.mark.parametrize("name", [None, "shop"])
-    def test_a_copy_of_the_checkpoint_is_tried_on_another_table(self, table, name, caplog):
+    def test_a_copy_of_the_checkpoint_is_tried_on_another_table(self, table, name):
         before = Checkpoint()
         before.run(before.restart(table, name), "before")
         checkpoint = Checkpoint()
         sink = checkpoint.restart(table, name)
         checkpoint.run(sink, "a")
         checkpoint.run(sink, "b")
-        other = Table()
-        with caplog.at_level(logging.WARNING):
-            copied = checkpoint.copy()
-            copied.run(copied.restart(other, name), "c")
-        assert other.rows == ["['b']", "['c']"]
-        [warning] = caplog.messages
-        assert warning.startswith("this run has written rows of epochs up to 1, of which table 'shop' knows nothing")
-        checkpoint.run(checkpoint.restart(table, name), "d")
-        assert table.rows == ["['before']", "['a']", "['b']", "['d']"]
+        other, copied = Table(), checkpoint.copy()
+        message = "epoch 2 is .* not written to table 'shop': this run has written epoch 1 .* none of its epochs is there"
+        with pytest.raises(EpochsLostError, match=message):
+            copied.restart(other, name)
+        copied.run(copied.restart(other, "copy"), "c")
+        copied.run(copied.restart(other, "copy"), "d")
+        assert other.rows == ["['b']", "['c']", "['d']"]
+        checkpoint.run(checkpoint.restart(table, name), "e")
+        assert table.rows == ["['before']", "['a']", "['b']", "['e']"]
 
-    def test_no_warning_while_all_is_well(self, table, caplog):
+    def test_a_table_that_is_made_anew_while_the_run_goes_on(self, table):
         checkpoint = Checkpoint()
-        with caplog.at_level(logging.WARNING):
-            for number in range(4):
-                sink = checkpoint.restart(table)
-                checkpoint.run(sink)
-                checkpoint.commit(sink, number)
+        sink = checkpoint.restart(table)
+        checkpoint.run(sink, "a")
+        table.marks.clear()
+        with pytest.raises(EpochsLostError, match="none of its epochs is there"):
+            checkpoint.run(sink, "b")
+        assert table.rows == ["['a']"]
+
+    def test_epochs_without_rows_are_not_missed(self, table):
+        checkpoint = Checkpoint()
+        for number in range(4):
+            sink = checkpoint.restart(table)
+            checkpoint.run(sink)
+            checkpoint.commit(sink, number)
         assert table.rows == ["[0]", "[1]", "[2]"]
-        assert not caplog.messages
 
 
 class TestNewNames:
@@ -152,7 +158,7 @@ class TestNewNames:
         checkpoints = [Checkpoint(), Checkpoint()]
         sinks = [checkpoint.restart(table, "shop") for checkpoint in checkpoints]
         checkpoints[0].run(sinks[0], "a")
-        message = r"epoch 1 was not written to table 'shop', .* sink's name 'shop'.* goes on if it is given another"
+        message = r"epoch 1 is .* not written to table 'shop': .* sink's name 'shop'.* With another name this run goes on"
         for refused in (lambda: checkpoints[1].run(sinks[1], "b"), lambda: checkpoints[1].restart(table, "shop")):
             with pytest.raises(SinkTakenError, match=message):
                 refused()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
+import numpy as np
 import pytest
+import sqlalchemy
 
 import headrace as beam
-from headrace.io import DatabaseWriteError, SinkTakenError, WriteToDatabase
+from headrace.io import DatabaseWriteError, EpochsLostError, SinkTakenError, WriteToDatabase
 from headrace.lowlevel import Batch, StepError
 from headrace.runners.engine.driver.delivery import after, begun, held
 from headrace.runners.engine.driver.delivery import deliver as deliver_all
 from headrace.runners.local import LocalRunner
+from headrace.sdk.io.database import database_sink
 from headrace.sdk.io.database.statements import Dialect, Statements
 from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from headrace.transforms.window import GlobalWindows
@@ -142,15 +145,29 @@ class TestModes:
 
     def test_changes_of_bare_rows(self, database):
         if database.arguments:
-            with pytest.raises(DatabaseWriteError, match=r"epoch 1 was not written .* give keys=\[...\]"):
+            with pytest.raises(DatabaseWriteError, match=r"writing epoch 1 to table 'sold' failed.* give keys=\[...\]"):
                 deliver(database.sink("sold", mode="changelog"), 1, ("-", ("tea", 1)))
             return
         sink = database.sink("sold", mode="changelog")
         tea, none = ("tea", 1), ("tea", None)
         deliver(sink, 1, ("+", tea), ("+", tea), ("+", none), ("+", tea), ("-", tea))
         assert database.run("SELECT count(*) FROM sold WHERE amount = 1") == [(2,)]
-        deliver(sink, 2, ("-", none), ("-", ("mate", 1)), ("+", ("mate", 1)))
-        assert database.sold() == [("mate", 1), tea, tea]
+        # Changes of steps before may come in another order.
+        deliver(sink, 2, ("-", none), ("-", ("mate", 1)), ("+", ("mate", 1)), ("+", ("mate", 2)), ("-", tea))
+        assert database.sold() == [("mate", 2), tea]
+        deliver(sink, 3, ("+", ("mate", 2.0)), ("+", none), ("-", ("mate", 2)), ("-", ("mate", 2)))
+        assert sorted(database.run("SELECT * FROM sold"), key=str) == [tea, none]
+
+    def test_a_bare_row_that_is_not_there_to_be_taken_out(self, database):
+        if database.arguments:
+            return
+        sink = database.sink("sold", mode="changelog")
+        deliver(sink, 1, ("+", ("tea", 1)), ("+", ("tea", 1)))
+        with pytest.raises(DatabaseWriteError, match=r"takes out the row \('mate', 1\), but .* give keys=\[...\]"):
+            deliver(sink, 2, ("-", ("tea", 1)), ("-", ("mate", 1)))
+        with pytest.raises(DatabaseWriteError, match=r"takes out the row \('tea', 1\)"):
+            deliver(sink, 2, *[("-", ("tea", 1))] * 3)
+        assert database.sold() == [("tea", 1)] * 2
 
     def test_results_that_are_taken_back(self, database):
         with beam.Pipeline(LocalRunner(scheduler=OneByOne())) as pipeline:
@@ -164,6 +181,10 @@ class TestModes:
             writing = database.writing(mode="changelog", keys=["product"])
             by_sum | beam.ToChangelog() | writing
         assert database.totals() == [("2", 1), ("3", 1)]
+
+    def test_numbers_of_numpy(self, database):
+        deliver(database.sink("sold"), 1, {"amount": np.int64(5), "product": np.str_("tea")})
+        assert database.sold() == [("tea", 5)]
 
     def test_an_instant(self, database):
         database.run("DROP TABLE IF EXISTS seen")
@@ -196,7 +217,7 @@ class TestExactlyOnce:
         second = database.sink("sold", sink="sales")
         deliver(first, 4, ("tea", 4))
         receipts = deliver(second, 1, ("mate", 1))
-        with pytest.raises(SinkTakenError, match=r"epoch 5 was not written to table .sold.,.* the sink's name 'sales'"):
+        with pytest.raises(SinkTakenError, match=r"epoch 5 is committed, but was not written to table .sold.: .* the sink's name 'sales'"):
             deliver(first, 5, ("tea", 5))
         database.sink("sold", sink="sales", anew=False).deliver(1, receipts)
         deliver(second, 2, ("mate", 2))
@@ -213,13 +234,59 @@ class TestExactlyOnce:
     def test_the_mark_moves_with_the_rows_or_not_at_all(self, database):
         sink = database.sink(sink="sales")
         deliver(sink, 1, ("tea", 1))
-        with pytest.raises(DatabaseWriteError, match=r"epoch 2 was not written to table 'totals'; it is committed"):
-            deliver(sink, 2, ("mate", 1), ("tea", 2))
+        with pytest.raises(
+            DatabaseWriteError,
+            match=r"(?s)epoch 2 to table 'totals' failed; it is committed.*refused is \('tea', 2\): change the table",
+        ):
+            deliver(sink, 2, ("mate", 1), ("tea", 2), ("water", 3))
         assert database.totals() == [("tea", 1)]
         assert [row[2] for row in database.run("SELECT * FROM headrace_epochs")] == [1]
         database.run("DELETE FROM totals WHERE product = 'tea'")
         deliver(sink, 2, ("mate", 1), ("tea", 2))
         assert database.totals() == [("mate", 1), ("tea", 2)]
+
+    def test_a_database_that_was_restored_from_a_backup(self, database):
+        sink = database.sink("sold", sink="sales")
+        deliver(sink, 1, ("tea", 1))
+        deliver(sink, 2, ("tea", 2))
+        database.run("UPDATE headrace_epochs SET epoch = 1")
+        receipts = [sink.stage(Batch([("tea", 3)], [0]), 3, 0, "t"), sink.held()]
+        for late in (sink, database.sink("sold", sink="sales", anew=False)):
+            with pytest.raises(
+                EpochsLostError, match=r"3 is committed, but was not written to .* written epoch 2 .*'sales'.* newest epoch there is 1"
+            ):
+                late.deliver(3, receipts)
+        database.run("UPDATE headrace_epochs SET epoch = 2")
+        sink.deliver(3, receipts)
+        assert database.sold() == [("tea", 1), ("tea", 2), ("tea", 3)]
+
+    def test_a_database_that_was_made_anew_or_names_the_predecessor(self, database):
+        deliver(database.sink("sold", sink="sales"), 1, ("tea", 1))
+        [before] = database.run("SELECT run FROM headrace_epochs")
+        sink = database.sink("sold", sink="sales")
+        deliver(sink, 1, ("tea", 2))
+        for statement in (f"UPDATE headrace_epochs SET run = {before[0]}", "DELETE FROM headrace_epochs"):
+            database.run(statement)
+            with pytest.raises(EpochsLostError, match=r"written epoch 1 .* none of its epochs is there"):
+                deliver(sink, 2, ("tea", 3))
+
+    def test_a_run_that_goes_on_under_another_name_writes_nothing_again(self, database):
+        sink = database.sink("sold", sink="sales")
+        receipts = deliver(sink, 1, ("tea", 1))
+        for name in ("sold", None):
+            database.sink("sold", sink=name, anew=False).deliver(1, receipts)
+        assert database.sold() == [("tea", 1)]
+
+    def test_of_two_sinks_with_one_name_the_second_can_be_given_another(self, database):
+        first, second = database.sink("sold", sink="sales"), database.sink("sold", sink="sales")
+        deliver(first, 1, ("tea", 1))
+        with pytest.raises(SinkTakenError, match="sinks that write at the same time need different names"):
+            deliver(second, 1, ("mate", 1))
+        receipts = [second.stage(Batch([("mate", 1)], [0]), 1, 0, "t"), second.held()]
+        again = database.sink("sold", sink="mates", anew=False)
+        again.deliver(1, receipts)
+        deliver(again, 2, ("mate", 2))
+        assert database.sold() == [("mate", 1), ("mate", 2), ("tea", 1)]
 
     def test_epochs_without_rows_write_nothing(self, database):
         sink = database.sink("sold", sink="sales")
@@ -268,6 +335,69 @@ class TestRaces:
         assert database.sold() == [("tea", 1), ("tea", 2)]
 
 
+class Unsteady:
+    """A connection of SQLite that is lost where `fails` says so."""
+
+    def __init__(self, path, fails):
+        self._inner, self._fails = sqlite3.connect(path), fails
+
+    def cursor(self):
+        return self._inner.cursor()
+
+    def commit(self):
+        if self._fails("before"):
+            raise sqlite3.OperationalError("the server has gone away")
+        self._inner.commit()
+        if self._fails("after"):
+            raise sqlite3.OperationalError("the server has gone away")
+
+    def rollback(self):
+        raise sqlite3.InterfaceError("not connected")
+
+    def close(self):
+        self._inner.close()
+
+
+class TestOutages:
+    @pytest.fixture
+    def database(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(database_sink, "_WAITS", (0, 0))
+        return Database(lambda: sqlite3.connect(tmp_path / "shop.db"))
+
+    @pytest.mark.parametrize("where", ["before", "after"])
+    def test_an_epoch_is_tried_again_and_written_once(self, database, tmp_path, where, caplog):
+        sink, moments = database.sink("sold", sink="sales"), []
+        sink._connect = lambda: Unsteady(
+            tmp_path / "shop.db",
+            lambda moment: moments.append(moment) or (moments.count(where) < 3 and moment == where),
+        )
+        sink._paramstyle = "qmark"
+        deliver(sink, 1, ("tea", 1))
+        assert moments.count(where) == 3
+        assert database.sold() == [("tea", 1)]
+        assert "trying again" in caplog.text
+
+    def test_an_outage_that_lasts(self, database, tmp_path):
+        sink = database.sink("sold", sink="sales")
+        sink._connect, attempts = lambda: Unsteady(tmp_path / "shop.db", lambda _: attempts.append(1) or True), []
+        sink._paramstyle = "qmark"
+        message = r"epoch 1 to table 'sold' failed; it is committed.*unless the table has it: .*has gone away$"
+        with pytest.raises(DatabaseWriteError, match=message):
+            deliver(sink, 1, ("tea", 1))
+        assert len(attempts) == 3
+
+    def test_what_does_not_pass_is_not_tried_again(self, database):
+        connections = []
+        sink = database.sink("totals")
+        connect = sink._connect
+        sink._connect = lambda: connections.append(1) or connect()
+        with pytest.raises(DatabaseWriteError, match=r"refused is \('tea', \{\}\)"):
+            deliver(sink, 1, ("tea", {}))
+        # The other one finds the row.
+        assert len(connections) == 2
+        assert database.totals() == []
+
+
 class TestWrongInput:
     def test_what_does_not_fit_the_table(self, database):
         for table, columns, arguments in [
@@ -287,6 +417,7 @@ class TestWrongInput:
             (("tea",), r"element \('tea',\) has 1 values for the columns"),
             ({"amount": 3}, r"has no value for the key 'product'"),
             (5, r"element 5 of type int has no named fields"),
+            ((["tea"], 5), r"element \(\['tea'\], 5\) has a list for the key 'product'"),
         ],
     )
     def test_elements_that_do_not_fit_commit_nothing(self, tmp_path, element, message):
@@ -304,7 +435,13 @@ class TestWrongInput:
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),
         [
-            ((5, "t", ["a"]), TypeError, "connect must be a function that opens a connection, got 5"),
+            (
+                ("postgres://u:secret@h/d", "t", ["a"]),
+                TypeError,
+                "connect must be a function.*, got a value of .*'str'>$",
+            ),
+            ((sqlite3.connect(":memory:"), "t", ["a"]), TypeError, "connect must be a function.*sqlite3.Connection'>$"),
+            ((print, "t", ["a", "b", "a"]), ValueError, r"columns names a column twice: \['a', 'b', 'a'\]"),
             ((print, "a..b", ["a"]), TypeError, "table must be the name of a table, got 'a..b'"),
             ((print, "t", "a"), TypeError, "columns must be a list of names, got 'a'"),
             ((print, "t", []), TypeError, r"columns must be a list of names, got \[\]"),
@@ -322,12 +459,27 @@ class TestWrongInput:
             ({"mode": "upsert", "keys": ["b"]}, ValueError, r"keys names column 'b', but the columns are \['a'\]"),
             ({"mode": "upsert"}, ValueError, r"mode='upsert' replaces .*: keys=\[...\]"),
             ({"keys": ["a"]}, ValueError, "keys have no meaning with mode='append'"),
+            (
+                {"paramstyle": "?"},
+                ValueError,
+                r"paramstyle is '\?', which no module has; give paramstyle, one of qmark",
+            ),
             ({"sink": ""}, TypeError, "sink must be a name that the destination keeps, got ''"),
         ],
     )
     def test_options(self, options, error, message):
         with pytest.raises(error, match=message):
             WriteToDatabase(print, "t", ["a"], **options)
+
+    def test_names_with_percent_signs(self, database):
+        database.run('DROP TABLE IF EXISTS "50%"')
+        database.run('CREATE TABLE "50%" ("%s" varchar(20) PRIMARY KEY, "%%" integer)')
+        deliver(database.sink("50%", ["%s", "%%"], mode="upsert", keys=["%s"]), 1, ("tea", 1))
+        assert database.run('SELECT * FROM "50%"') == [("tea", 1)]
+
+    def test_a_connection_of_a_pool(self):
+        pool = sqlalchemy.create_engine("sqlite://")
+        assert Dialect.of(pool.raw_connection()) == Dialect("?", '"', on_conflict=True)
 
     def test_a_connection_that_commits_each_statement(self, tmp_path):
         database = Database(lambda: sqlite3.connect(tmp_path / "shop.db"))

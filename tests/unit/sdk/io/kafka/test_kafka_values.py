@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import builtins
 import json
+import socket
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import NamedTuple
 
 import cloudpickle
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -19,6 +21,7 @@ from headrace.io.kafka import KafkaReadError, ReadFromKafka, WriteToKafka
 from headrace.io.kafka_values import RegistryError
 from headrace.lowlevel import CallSink, StepError
 from headrace.runners.local import LocalRunner
+from headrace.sdk.io.kafka import registry_client
 from headrace.sdk.io.kafka.value_formats import Place
 from headrace.utils.timestamp import Timestamp
 from tests.schemaregistry import HANGS_UP, running
@@ -31,6 +34,11 @@ CLICK = {
         {"name": "page", "type": "string"},
         {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
     ],
+}
+PRICE = {
+    "type": "record",
+    "name": "Price",
+    "fields": [{"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}}],
 }
 RULES = {
     "title": "Click",
@@ -123,6 +131,24 @@ class TestThereAndBack:
     def test_json_with_a_registry(self, kafka, topic, registry, element):
         write(kafka, topic, [element], value_serializer=kafka_values.json(registry.config, RULES))
         assert read(kafka, topic, value_deserializer=kafka_values.json(registry.config)) == [{"page": "a", "count": 2}]
+
+    def test_elements_for_the_newest_schema_that_the_registry_has(self, kafka, topic, registry):
+        place = Place(topic, "value")
+        kafka_values.avro(registry.config, CLICK).write(CLICKS[0], place)
+        settings = {"auto.register.schemas": False, "use.latest.version": True}
+        newest = kafka_values.avro({**registry.config, "timeout": 8}, settings=settings)
+        write(kafka, topic, [Click("home", Timestamp.of(NOON))], value_serializer=newest)
+        assert read(kafka, topic, value_deserializer=kafka_values.avro(registry.config)) == CLICKS[:1]
+
+    def test_a_schema_that_refers_to_another(self, kafka, topic, registry):
+        client = SchemaRegistryClient(registry.config)
+        client.register_schema("click", Schema(json.dumps(CLICK), "AVRO"))
+        page = {"type": "record", "name": "Visit", "fields": [{"name": "click", "type": "Click"}]}
+        referring = Schema(json.dumps(page), "AVRO", [SchemaReference("Click", "click", 1)])
+        theirs = AvroSerializer(client, referring)({"click": CLICKS[0]}, SerializationContext(topic, "value"))
+        kafka.send(topic, [(0, b"k", theirs, 2)])
+        found = read(kafka, topic, value_deserializer=kafka_values.avro(registry.config))
+        assert found == [{"click": CLICKS[0]}]
 
     def test_without_a_registry(self, kafka, topic):
         plain = kafka_values.avro(schema=CLICK)
@@ -218,7 +244,32 @@ class TestWhatDoesNotFit:
         [
             (lambda config: kafka_values.avro(config, CLICK), {"page": 5, "at": NOON}, r"Click\.page is <5> of type"),
             (lambda config: kafka_values.avro(schema=CLICK), {"page": 5, "at": NOON}, r"Click\.page is <5> of type"),
-            (lambda config: kafka_values.json(config, RULES), {"page": 5}, r"\$\.page: 5 is not of type 'string'"),
+            (
+                lambda config: kafka_values.json(config, RULES),
+                {"page": 5},
+                r"element \{'page': 5\} .*\$\.page: 5 is not",
+            ),
+            (
+                lambda config: kafka_values.json(config, RULES),
+                {"count": float("nan")},
+                r"is no JSON .*map them to None",
+            ),
+            (lambda config: kafka_values.json(), {"n": float("inf")}, r"\{'n': inf\} is no JSON .*map them to None"),
+            (
+                lambda config: kafka_values.avro(config, CLICK),
+                {"page": "a", "at": NOON, "shop": 7},
+                r"element \{.*'shop': 7\} does not fit the schema: .*more fields",
+            ),
+            (
+                lambda config: kafka_values.avro(schema=PRICE),
+                {"price": Decimal("1.555")},
+                r"element \{'price': Decimal\('1.555'\)\} does not fit the schema: .*[Ss]cale",
+            ),
+            (
+                lambda config: kafka_values.avro(config, PRICE),
+                {"price": Decimal("1.555")},
+                r"element \{'price': Decimal\('1.555'\)\} does not fit the schema: .*[Ss]cale",
+            ),
         ],
     )
     def test_a_value_that_is_written_is_refused_before_the_commit(
@@ -235,17 +286,35 @@ class TestAnOutage:
         write(kafka, topic, CLICKS, value_serializer=kafka_values.avro(registry.config, CLICK))
         reading = kafka_values.avro({**registry.config, "timeout": 5 + status / 1000})
         registry.status = status
-        expected = rf"registry at http://127.* value schema of topic '{topic}' .*HTTP status code {status}.*start again"
+        expected = (
+            rf"registry at http://127.* value schema of topic '{topic}': .*HTTP status code {status}.*start again"
+        )
         with pytest.raises(RegistryError, match=expected):
             read_apart(kafka, topic, value_deserializer=reading)
         registry.status = None
         good, bad = read_apart(kafka, topic, value_deserializer=reading)
         assert (len(good), bad) == (2, [])
 
+    @pytest.mark.parametrize("raw", [(404, "<html>no such page</html>"), (404, "{}"), (200, "<html>log in</html>")])
+    def test_an_address_that_is_not_the_registrys_sets_no_record_apart(self, kafka, topic, registry, raw):
+        write(kafka, topic, CLICKS, value_serializer=kafka_values.avro(registry.config, CLICK))
+        registry.status, registry.page = raw
+        reading = kafka_values.avro({**registry.config, "timeout": 5 + raw[0] / 1000, "cache.capacity": len(raw[1])})
+        with pytest.raises(RegistryError, match=r"did not answer about the value schema of topic .*start again"):
+            read_apart(kafka, topic, value_deserializer=reading)
+
+    def test_a_registry_that_never_answers_is_waited_for_ten_seconds(self, monkeypatch):
+        monkeypatch.setattr(registry_client, "_DEFAULTS", {"timeout": 0.2})
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+            reading = kafka_values.avro({"url": url, "max.retries": 0})
+            with pytest.raises(RegistryError, match="did not answer about the value schema of topic 't': ReadTimeout"):
+                reading.read(FRAME + b"abc", Place("t", "value"))
+
     def test_a_registry_that_hangs_up(self, kafka, topic, registry):
         write(kafka, topic, CLICKS, value_serializer=kafka_values.avro(registry.config, CLICK))
         registry.status = HANGS_UP
-        with pytest.raises(RegistryError, match=r"did not answer: RemoteProtocolError"):
+        with pytest.raises(RegistryError, match=r"did not answer about .*: RemoteProtocolError"):
             read_apart(kafka, topic, value_deserializer=kafka_values.avro({**registry.config, "timeout": 3}))
 
     def test_a_registry_that_is_gone(self, kafka, topic):
@@ -254,7 +323,7 @@ class TestAnOutage:
         url = registry.config["url"].replace("http://", "http://user:secret@")
         reading = kafka_values.avro({**registry.config, "url": url})
         with pytest.raises(
-            RegistryError, match=r"http://…@127.*ConnectError.*nothing of this epoch is committed"
+            RegistryError, match=r"http://\*\*\*@127.*ConnectError.*nothing of this epoch is committed"
         ) as raised:
             read_apart(kafka, topic, value_deserializer=reading)
         assert "secret" not in str(raised.value)
@@ -266,6 +335,7 @@ class TestAnOutage:
 
 
 URL = {"url": "mock://wrong"}
+IN_HEADERS = {"schema.id.serializer": header_schema_id_serializer}
 
 
 class TestWrongArguments:
@@ -274,7 +344,14 @@ class TestWrongArguments:
         [
             (lambda: kafka_values.avro(), ValueError, "neither a schema nor a registry"),
             (lambda: kafka_values.avro({}), TypeError, "give settings with its address"),
-            (lambda: kafka_values.avro("http://here"), TypeError, "schema_registry is 'http://here'; give settings"),
+            (lambda: kafka_values.avro("http://u:pw@here"), TypeError, r"is 'http://\*\*\*@here'; give settings"),
+            (
+                lambda: kafka_values.avro({"basic.auth.user.info": "u:pw"}),
+                TypeError,
+                r"has the settings \['basic.auth.user.info'\]; give",
+            ),
+            (lambda: kafka_values.avro({"url": "u:pw@here"}), ValueError, r"client: Invalid url the url; correct it"),
+            (lambda: kafka_values.avro(URL, json.dumps(CLICK)), TypeError, r"give a dict as json.load makes it"),
             (lambda: kafka_values.avro({**URL, "colour": 1}), ValueError, "refused by its client: .*colour"),
             (lambda: kafka_values.avro(URL, 5), TypeError, "schema is 5; give a dict"),
             (lambda: kafka_values.avro(URL, {"type": "recrd"}), ValueError, "is no schema of Avro"),
@@ -283,6 +360,7 @@ class TestWrongArguments:
             (lambda: kafka_values.json(URL, {"type": 5}), ValueError, r"is no JSON schema \(\$\.type: 5 is not valid"),
             (lambda: reading(kafka_values.avro(URL, settings={"x": 1})), ValueError, "refused by confluent-kafka: .*x"),
             (lambda: writing(kafka_values.json(URL)), ValueError, "without a schema; give schema="),
+            (lambda: writing(kafka_values.avro(URL, CLICK, IN_HEADERS)), ValueError, "number into a header; leave"),
         ],
     )
     def test_are_told_when_the_pipeline_is_built(self, make, error, message):
