@@ -17,7 +17,16 @@ _DEEPEST = 4
 
 
 class ShippingError(HeadraceError, RuntimeError):
-    """User code cannot be sent to the workers; raised while the pipeline is built."""
+    """User code cannot be sent to the workers; raised while the pipeline is built.
+
+    >>> import headrace as beam
+    >>> from threading import Lock
+    >>> lock = Lock()
+    >>> beam.Pipeline("LocalRunner") | beam.Create([1]) | beam.Map(lambda number: lock.locked())
+    Traceback (most recent call last):
+      ...
+    headrace.lowlevel.code_pickling.ShippingError: ...
+    """
 
 
 def shipped(code: T, step: str) -> T:

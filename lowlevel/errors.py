@@ -59,7 +59,21 @@ class KeyEncodingError(HeadraceError, TypeError):
 
 
 class CoderError(HeadraceError, TypeError):
-    """A registered coder cannot be made, sent to the workers, or loaded there."""
+    """A registered coder cannot be made, sent to the workers, or loaded there.
+
+    >>> import headrace as beam
+    >>> from headrace.coders import Coder, registry
+    >>> class Point(tuple):
+    ...     pass
+    >>> class PointCoder(Coder):
+    ...     def __init__(self, digits):
+    ...         self.digits = digits
+    >>> registry.register_coder(Point, PointCoder)
+    >>> registry.get_coder(Point)
+    Traceback (most recent call last):
+      ...
+    headrace.lowlevel.errors.CoderError: ...
+    """
 
     def __init__(self, kind: str, coder: str, problem: str) -> None:
         self.kind, self.coder, self.problem = kind, coder, problem
@@ -180,7 +194,23 @@ EMPTY = "it is empty"
 
 
 class DamagedError(CheckpointError):
-    """An object of a checkpoint is empty, or its bytes do not match its checksum."""
+    """An object of a checkpoint is empty, or its bytes do not match its checksum.
+
+    >>> import headrace as beam
+    >>> from headrace.options.pipeline_options import PipelineOptions
+    >>> from headrace.lowlevel import CheckpointView
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with beam.Pipeline("LocalRunner", PipelineOptions(checkpoint=folder)) as pipeline:
+    ...         _ = pipeline | beam.Create([1])
+    ...     newest = max(Path(folder, "log").iterdir())
+    ...     _ = newest.write_bytes(newest.read_bytes()[:-1])
+    ...     CheckpointView.of(folder)
+    Traceback (most recent call last):
+      ...
+    headrace.lowlevel.errors.DamagedError: ...
+    """
 
     def __init__(self, name: str, damage: str, remedy: str = "") -> None:
         self.name, self.damage = name, damage

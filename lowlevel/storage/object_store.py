@@ -58,7 +58,14 @@ class StoreError(HeadraceError, OSError):
 
 
 class PlaceError(StoreError):
-    """A store cannot be opened: its name is empty, a file, or an unknown URL. Nothing was read or written."""
+    """A store cannot be opened: its name is empty, a file, or an unknown URL. Nothing was read or written.
+
+    >>> from headrace.lowlevel import CheckpointView
+    >>> CheckpointView.of("ftp://host/state")
+    Traceback (most recent call last):
+      ...
+    headrace.lowlevel.storage.object_store.PlaceError: ...
+    """
 
 
 class ObjectStorage(Protocol):

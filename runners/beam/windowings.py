@@ -32,7 +32,17 @@ from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior, Wind
 
 
 class UntranslatableError(NotImplementedError):
-    """A pipeline has a step that the runner cannot run; nothing has run."""
+    """A pipeline has a step that the runner cannot run; nothing has run.
+
+    >>> import apache_beam
+    >>> from headrace.runners.beam import HeadraceRunner
+    >>> from apache_beam.io.kafka import ReadFromKafka
+    >>> pipeline = apache_beam.Pipeline(runner=HeadraceRunner())
+    >>> pipeline | ReadFromKafka({"bootstrap.servers": "localhost:9092"}, ["clicks"])
+    Traceback (most recent call last):
+      ...
+    headrace.runners.beam.windowings.UntranslatableError: ...
+    """
 
 
 class _WindowCoder:

@@ -15,7 +15,17 @@ from headrace.sdk.windows import GlobalWindows
 
 
 class SideInputError(TopologyError, RuntimeError):
-    """A collection cannot be a side input. Raised while the pipeline is built."""
+    """A collection cannot be a side input. Raised while the pipeline is built.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.window import Sessions
+    >>> pipeline = beam.Pipeline("LocalRunner")
+    >>> visits = pipeline | beam.Create([1, 2]) | beam.WindowInto(Sessions(60))
+    >>> beam.pvalue.AsList(visits)
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.graph.side_inputs.SideInputError: ...
+    """
 
 
 class EmptySideInput:

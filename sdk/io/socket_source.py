@@ -21,7 +21,15 @@ _AHEAD = 100_000
 
 
 class SocketError(HeadraceError, ConnectionError):
-    """Connection to a socket that failed. Earlier epochs are committed."""
+    """Connection to a socket that failed. Earlier epochs are committed.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.io.ReadFromSocket("127.0.0.1", 1)
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.io.socket_source.SocketError: ...
+    """
 
 
 @named("SocketInjector")

@@ -64,7 +64,21 @@ class LineParser(Protocol):
 
 @addressed("FileError")
 class FileError(ValueError):
-    """An error in a line (numbered from 1) of a file."""
+    """An error in a line (numbered from 1) of a file.
+
+    >>> import headrace as beam
+    >>> from headrace.lowlevel import StepError
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "orders.json").write_text('{"amount": 3}\\n{"amount":\\n')
+    ...     try:
+    ...         with beam.Pipeline("LocalRunner") as pipeline:
+    ...             _ = pipeline | beam.io.ReadFromJson(f"{folder}/orders.json")
+    ...     except StepError as error:
+    ...         print(type(error.__cause__).__name__, str(error.__cause__).removeprefix(folder))
+    FileError /orders.json, line 2: not JSON (Expecting value at column 11): {"amount":
+    """
 
     def __init__(self, file: MatchedFile, line: int, reason: object) -> None:
         super().__init__(f"{file.path}, line {line}: {reason}")

@@ -134,7 +134,9 @@ def test_a_run_that_begins_anew_keeps_its_predecessor_out(world, tmp_path):
     sinks[0].deliver(1, staged(sinks[0], 1, ("a", 1)))
     sinks[1].begin(True)
     sinks[1].deliver(1, staged(sinks[1], 1, ("b", 1)))
-    with pytest.raises(SinkTakenError, match=r"epoch 2 is committed, but was not written to .* under the sink's name 'append'"):
+    with pytest.raises(
+        SinkTakenError, match=r"epoch 2 is committed, but was not written to .* under the sink's name 'append'"
+    ):
         sinks[0].deliver(2, staged(sinks[0], 2, ("a", 2)))
     sinks[1].deliver(2, staged(sinks[1], 2, ("b", 2)))
     assert world.rows("append") == Counter([("a", 1), ("b", 1), ("b", 2)])

@@ -112,7 +112,9 @@ class TestOtherDestinations:
         checkpoint.run(sink, "a")
         checkpoint.run(sink, "b")
         other, copied = Table(), checkpoint.copy()
-        message = "epoch 2 is .* not written to table 'shop': this run has written epoch 1 .* none of its epochs is there"
+        message = (
+            "epoch 2 is .* not written to table 'shop': this run has written epoch 1 .* none of its epochs is there"
+        )
         with pytest.raises(EpochsLostError, match=message):
             copied.restart(other, name)
         copied.run(copied.restart(other, "copy"), "c")
@@ -158,7 +160,9 @@ class TestNewNames:
         checkpoints = [Checkpoint(), Checkpoint()]
         sinks = [checkpoint.restart(table, "shop") for checkpoint in checkpoints]
         checkpoints[0].run(sinks[0], "a")
-        message = r"epoch 1 is .* not written to table 'shop': .* sink's name 'shop'.* With another name this run goes on"
+        message = (
+            r"epoch 1 is .* not written to table 'shop': .* sink's name 'shop'.* With another name this run goes on"
+        )
         for refused in (lambda: checkpoints[1].run(sinks[1], "b"), lambda: checkpoints[1].restart(table, "shop")):
             with pytest.raises(SinkTakenError, match=message):
                 refused()

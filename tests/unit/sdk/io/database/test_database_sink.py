@@ -217,7 +217,10 @@ class TestExactlyOnce:
         second = database.sink("sold", sink="sales")
         deliver(first, 4, ("tea", 4))
         receipts = deliver(second, 1, ("mate", 1))
-        with pytest.raises(SinkTakenError, match=r"epoch 5 is committed, but was not written to table .sold.: .* the sink's name 'sales'"):
+        with pytest.raises(
+            SinkTakenError,
+            match=r"epoch 5 is committed, but was not written to table .sold.: .* the sink's name 'sales'",
+        ):
             deliver(first, 5, ("tea", 5))
         database.sink("sold", sink="sales", anew=False).deliver(1, receipts)
         deliver(second, 2, ("mate", 2))
@@ -253,7 +256,8 @@ class TestExactlyOnce:
         receipts = [sink.stage(Batch([("tea", 3)], [0]), 3, 0, "t"), sink.held()]
         for late in (sink, database.sink("sold", sink="sales", anew=False)):
             with pytest.raises(
-                EpochsLostError, match=r"3 is committed, but was not written to .* written epoch 2 .*'sales'.* newest epoch there is 1"
+                EpochsLostError,
+                match=r"3 is committed, but was not written to .* written epoch 2 .*'sales'.* newest epoch there is 1",
             ):
                 late.deliver(3, receipts)
         database.run("UPDATE headrace_epochs SET epoch = 2")

@@ -326,7 +326,11 @@ class TestWrongInput:
             ({"partition_by": ["day"]}, ValueError, "partition_by names column 'day', but the columns are"),
             ({"partition_by": ["amount", "product", "tags"]}, ValueError, "partition_by takes all columns"),
             ({"mode": "changelog"}, ValueError, r"mode='changelog' puts rows in .*: keys=\[...\]"),
-            ({"mode": "upsert", "keys": ["tags"]}, ValueError, "keys names column 'tags' of type list<.*; name columns"),
+            (
+                {"mode": "upsert", "keys": ["tags"]},
+                ValueError,
+                "keys names column 'tags' of type list<.*; name columns",
+            ),
         ],
     )
     def test_options(self, tmp_path, options, error, message):
