@@ -81,7 +81,9 @@ def running() -> Iterator[Registry]:
     registry = Registry(f"http://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, args=[0.05])
     thread.start()
-    yield registry
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield registry
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,4 +1,4 @@
-"""Clients of schema registries: a process has one for each set of settings, which asks for each schema once.
+"""Clients of schema registries: a process has one for each set of settings, and asks for each schema once.
 
 An error of the client is the registry's answer about a schema, or an outage, which says nothing about a record.
 """
@@ -68,31 +68,39 @@ def _is_answer(error: Exception) -> bool:
     return status == _INCOMPATIBLE or (status in _ABOUT_SCHEMAS and (error.error_code or 0) // 100 == status)
 
 
-class _Clients:
-    """The clients of this process, by their settings."""
+class _Made:
+    """What this process has made, by what it was made of."""
 
-    def __init__(self) -> None:
-        self._made: dict[str, _Client] = {}
-        self._lock = threading.Lock()
+    def __init__(self, limit: int = 64) -> None:
+        self._limit = limit
+        self._made: dict[str, object] = {}
+        self._lock = threading.RLock()
 
-    def of(self, settings: Settings) -> _Client:
-        """The client for some settings; it opens no connection before it is asked something."""
-        from confluent_kafka.schema_registry import SchemaRegistryClient
-
-        key = repr(sorted(settings.items()))
+    def once(self, make: Callable[[], _R], *of: object) -> _R:
+        """What `make` gave for these arguments, which are compared by their texts."""
+        key = repr(of)
         with self._lock:
             if key not in self._made:
-                self._made[key] = _Client(SchemaRegistryClient.new_client({**_DEFAULTS, **settings}))
-            return self._made[key]
+                self._made[key] = make()
+                if len(self._made) > self._limit:
+                    del self._made[next(iter(self._made))]
+            return cast(_R, self._made[key])
 
 
-_clients = _Clients()
+once_in_process = _Made().once
+"""Keeps clients, serializers and deserializers, which know what they have asked for, over tasks and epochs."""
 
 
 def client_of(settings: Settings) -> SchemaRegistryClient:
     """The client of this process, as serializers take it. Raises `ValueError` for settings that are refused."""
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    def make() -> _Client:
+        # It opens no connection before it is asked something.
+        return _Client(SchemaRegistryClient.new_client({**_DEFAULTS, **settings}))
+
     try:
-        return cast("SchemaRegistryClient", _clients.of(settings))
+        return cast(SchemaRegistryClient, once_in_process(make, sorted(settings.items())))
     except Exception as error:
         reason = str(error).replace(str(settings["url"]), "the url")
         raise ValueError(f"schema_registry is refused by its client: {reason}; correct it") from error

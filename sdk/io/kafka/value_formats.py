@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from headrace.sdk.io.avro import avro_blocks
 from headrace.sdk.io.avro.avro_blocks import Schema
 from headrace.sdk.io.avro.avro_schemas import checked_schema, fitting, naming, plain
-from headrace.sdk.io.kafka.registry_client import asking, checked_registry, client_of, require_registry_package
+from headrace.sdk.io.kafka.registry_client import (
+    asking,
+    checked_registry,
+    client_of,
+    once_in_process,
+    require_registry_package,
+)
 from headrace.sdk.io.records import json_of
 
 if TYPE_CHECKING:
@@ -126,7 +132,7 @@ class RegistryFormat(ValueFormat):
         client_of(self._registry)
 
     def __getstate__(self) -> dict[str, object]:
-        """Each process makes its own client and serializers."""
+        """Each process makes its own serializers."""
         return {**self.__dict__, "_reader": None, "_writer": None}
 
     @property
@@ -170,17 +176,20 @@ class RegistryFormat(ValueFormat):
 
     def _reading(self) -> Read:
         if self._reader is None:
-            self._reader = _in_context(self._made(self.make_reader))
+            self._reader = self._made(self.make_reader)
         return self._reader
 
     def _writing(self) -> Write:
         if self._writer is None:
-            self._writer = cast(Write, _in_context(self._made(self.make_writer)))
+            self._writer = cast(Write, self._made(self.make_writer))
         return self._writer
 
-    def _made(self, make: Callable[[SchemaRegistryClient, dict[str, object]], object]) -> object:
+    def _made(self, make: Callable[[SchemaRegistryClient, dict[str, object]], object]) -> Read:
+        configuration = sorted(self._registry.items()), self.schema_text, sorted(self._settings.items())
+        client = client_of(self._registry)
         try:
-            return make(client_of(self._registry), self._settings)
+            serde = once_in_process(lambda: make(client, self._settings), make.__qualname__, *configuration)
+            return _in_context(serde)
         except Exception as error:
             raise ValueError(f"schema or settings are refused by confluent-kafka: {error}; correct them") from error
 

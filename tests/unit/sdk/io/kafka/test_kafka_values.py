@@ -166,6 +166,17 @@ class TestThereAndBack:
         assert shipped._writer is None
         assert shipped.write(CLICKS[0], place) == data
 
+    def test_what_is_known_of_a_schema_stays_over_the_tasks_of_a_process(self, registry):
+        place, config = Place("t", "value"), {**registry.config, "timeout": 7}
+        writing, reading = kafka_values.avro(config, CLICK), kafka_values.avro(config)
+        data = writing.write(CLICKS[0], place)
+        reading.read(data, place)
+        before = list(registry.requests)
+        for _ in range(3):
+            writing, reading = cloudpickle.loads(cloudpickle.dumps((writing, reading)))
+            assert reading.read(writing.write(CLICKS[0], place), place) == CLICKS[0]
+        assert registry.requests == before
+
 
 def read_apart(kafka, topic, **deserializers):
     bad = []
