@@ -6,19 +6,25 @@ import base64
 import hashlib
 import json
 import re
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import partial
 from importlib.resources import files
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.storage.credentials import hidden
 from headrace.sdk.recording.recording import RecordingError
 from headrace.ui.access import HEADERS, NO_TOKEN, Access, Refusal
+from headrace.ui.latest import Latest
 from headrace.ui.pipelines import CheckpointReader, NothingStoredError, Pipeline
+from headrace.ui.snapshots.snapshot import Phase, Snapshot, Standing
 from headrace.ui.snapshots.stored_state import (
     UnknownStepError,
+    entries_of_id,
     entries_of_key,
     largest_keys,
     panes_page,
@@ -51,6 +57,8 @@ class Application:
 
     def __init__(self, pipelines: Sequence[Pipeline], access: Access, port: int) -> None:
         self._pipelines, self._access, self._port = pipelines, access, port
+        self._latest = [Latest(partial(_snapshot, each), as_json(_unread(each))) for each in pipelines]
+        self._identity = secrets.token_hex(8)
         folder = files("headrace.ui") / "page"
         self._looked = Event()
         self._looked_at = float("-inf")
@@ -67,6 +75,11 @@ class Application:
             if self._looked.wait(moment):
                 # The answer is on its way.
                 time.sleep(moment / 20)
+
+    def close(self) -> None:
+        """Let the threads that make snapshots end."""
+        for latest in self._latest:
+            latest.close()
 
     def _application(self) -> Starlette:
         from starlette.applications import Starlette
@@ -99,17 +112,19 @@ class Application:
         return Response(contents, media_type=_TYPES[name[name.rindex(".") :]])
 
     def _live(self, request: Request) -> Response:
-        """The snapshots of all pipelines; those that the reader has already, by their version, are only named."""
+        """The snapshots of all pipelines; those that the reader has already, by their version, are only named.
+
+        A reader that finds another server begins anew; ages are told by the clock of this machine.
+        """
         known = request.query_params.get("known", "").split(",")
         told = []
-        for number, pipeline in enumerate(self._pipelines):
-            text = as_json(pipeline.snapshot())
-            version = hashlib.sha256(text.encode()).hexdigest()[:16]
+        for number, latest in enumerate(self._latest):
+            version, text = latest.told()
             is_known = number < len(known) and known[number] == version
             told.append(f'{{"version":"{version}","snapshot":{"null" if is_known else text}}}')
         self._looked_at = time.monotonic()
         self._looked.set()
-        return _json_text(f"[{','.join(told)}]")
+        return _json_text(f'{{"server":"{self._identity}","clock":{time.time():.3f},"pipelines":[{",".join(told)}]}}')
 
     def _answer(self, answer: Callable[[Pipeline, Mapping[str, str]], Response]) -> Callable[[Request], Response]:
         """Answer a question about one pipeline; errors that a reader can do something about become 404 or 503."""
@@ -132,10 +147,15 @@ class Application:
 
     def _keys(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
         view, step = _reader(pipeline).open(), query.get("step", "")
-        if (key := query.get("key")) is None:
+        if (name := query.get("id")) is not None:
+            entries = entries_of_id(view, step, name)
+        elif (key := query.get("key")) is not None:
+            entries = entries_of_key(view, step, key)
+        else:
             return _json_text(as_json(largest_keys(view, step)))
-        entries = [entry.fields for entry in entries_of_key(view, step, key)]
-        return _json_text(json.dumps({"key": key, "entries": entries}))
+        return _json_text(
+            as_json({"epoch": view.manifest and view.manifest.epoch, "entries": [each.fields for each in entries]})
+        )
 
     def _recorded(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
         return _json_text(as_json(recorded_steps(_reader(pipeline).place)))
@@ -149,6 +169,21 @@ class Application:
         allowed = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in hashes)
         policy = _PICTURE_POLICY.format(hashes=allowed or "'none'")
         return HTMLResponse(text, headers={"content-security-policy": policy})
+
+
+def _unread(pipeline: Pipeline) -> Snapshot:
+    """What is shown of a pipeline until its first snapshot is made."""
+    place = "" if pipeline.reader is None else hidden(pipeline.reader.place)
+    return Snapshot(pipeline.title, place, False, Standing(Phase.EMPTY, "The checkpoint is being read."))
+
+
+def _snapshot(pipeline: Pipeline) -> str:
+    try:
+        return as_json(pipeline.snapshot())
+    except Exception as error:
+        # The page is all that fails: other pipelines are shown, and the run goes on.
+        told = f"This page has failed with {type(error).__name__}: {hidden(str(error))}"
+        return as_json(replace(_unread(pipeline), standing=Standing(Phase.UNREADABLE, told)))
 
 
 def as_json(value: object) -> str:

@@ -1,12 +1,13 @@
 // The graph of a pipeline: a box for each step with its figures, arranged by the server from left to right or downwards.
 import { count, drawn, element, rate } from "./elements.js";
+import { scrollable } from "./tables.js";
 
 const LEAST_SCALE = 0.82, MOST_SCALE = 1.2;
 let numbers = 0;
 
 export class Graph {
   constructor() {
-    this.scroller = element("div", { class: "scroller graph", role: "region", tabindex: "0", "aria-label": "Graph of the pipeline" });
+    this.scroller = element("div", { class: "scroller graph" });
     this.note = element("p", { class: "empty" }, "The graph appears with the first epoch.");
     this.element = element("div", {}, this.scroller, this.note);
     this.places = null;
@@ -36,7 +37,7 @@ export class Graph {
     const scale = Math.min(MOST_SCALE, Math.max(LEAST_SCALE, width / chosen.width));
     this.drawing.svg.setAttribute("width", Math.floor(chosen.width * scale));
     this.drawing.svg.setAttribute("height", Math.floor(chosen.height * scale));
-    this.scroller.tabIndex = this.scroller.scrollWidth > width + 1 ? 0 : -1;
+    scrollable(this.scroller, "Graph of the pipeline");
     this.figures();
   }
 

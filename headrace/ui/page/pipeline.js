@@ -68,6 +68,7 @@ const PENDING = [
   { name: "oldest", value: text("oldest") },
 ];
 
+const GRAPH_AGAIN = 10000;
 let panels = 0;
 
 function panel(title, wide, ...children) {
@@ -108,6 +109,7 @@ export class PipelineView {
     this.epochNote = element("p", { class: "dim" });
     this.levels = element("div", { class: "levels" });
     this.strips = new Map();
+    this.levelNote = element("p", { class: "dim" }, "Across the key space; darker means more bytes.");
     this.noLevels = element("p", { class: "empty" }, ONLY_STORED);
     this.sources = new DataTable("Sources", SOURCES, ONLY_STORED);
     this.pending = new DataTable("Records on their way to the next epoch", PENDING, "No record waits for the next epoch.");
@@ -121,7 +123,7 @@ export class PipelineView {
         panel("Steps", true, this.steps.element),
         panel("Late and lost", false, this.lost.element),
         panel("Epochs", false, this.epochChart.whole, this.epochNote, details("Epochs as a table", this.epochs.element)),
-        panel("Key intervals", true, this.levels, this.noLevels),
+        panel("Key intervals", true, this.levels, this.levelNote, this.noLevels),
         panel("Input", true, this.sources.element, this.pending.element),
         panel("Stored state by key", true, this.keys.element),
         panel("Panes", true, this.panes.element)));
@@ -139,7 +141,6 @@ export class PipelineView {
     say(this.problem, snapshot.problem ? `⚠ The checkpoint could not be read: ${snapshot.problem}` : "");
     this.element.classList.toggle("begun", Boolean(totals));
     if (totals) this.figures(snapshot);
-    this.tick();
   }
 
   figures(snapshot) {
@@ -200,11 +201,11 @@ export class PipelineView {
     const speed = (perSecond) => perSecond === null ? "" : rate(perSecond);
     const tiles = [
       ["records in", count(totals.records_in), speed(totals.in_rate)],
-      ["watermark", totals.watermark.text, ""],
-      ["records out", count(totals.records_out), speed(totals.out_rate)],
-      ["epoch", count(snapshot.epoch), ""],
       ["lag", totals.lag, ""],
+      ["records out", count(totals.records_out), speed(totals.out_rate)],
+      ["watermark", totals.watermark.text, ""],
       ["state", totals.state, ""],
+      ["epoch", count(snapshot.epoch), ""],
       ["late", count(totals.late), "", false],
       ["dropped", count(totals.dropped), "", totals.dropped > 0],
       ["duplicates", count(totals.duplicates), "", totals.duplicates > 0],
@@ -226,18 +227,23 @@ export class PipelineView {
   }
 
   async drawGraph(topology) {
-    if (this.topology === topology) return;
+    if (this.topology === topology || Date.now() < this.graphDue) return;
     this.topology = topology;
     try {
-      this.graph.set(await this.ask(`pipelines/${this.place}/graph.json`));
+      const graph = await this.ask(`pipelines/${this.place}/graph.json`);
+      if (this.topology !== topology) return;
+      this.graph.set(graph);
       this.figures(this.snapshot);
     } catch (error) {
       this.graph.fail(error.message);
+      this.topology = null;
+      this.graphDue = Date.now() + GRAPH_AGAIN;
     }
   }
 
   intervals(levels) {
     this.noLevels.hidden = levels.length > 0;
+    this.levelNote.hidden = levels.every((level) => level.intervals.length < 2);
     const shape = levels.map((level) => level.steps.join("\n")).join("\n\n");
     if (shape !== this.shape) {
       this.shape = shape;
@@ -253,23 +259,22 @@ export class PipelineView {
       const size = level.intervals.reduce((sum, its) => sum + its.size, 0), many = level.intervals.length;
       say(heading, `Level ${level.level}: ${level.steps.join(", ")}. ${many} interval${many === 1 ? "" : "s"}, ${bytes(size)} in files` +
         (hot ? `; ⚠ ${hot} with more than three times the average` : ""));
+      // One interval is all keys.
+      strip.element.hidden = many < 2;
       strip.update(level.intervals);
       table.update(level.intervals);
     });
   }
 
   /** What changes with the clock alone. */
-  tick(now = Date.now()) {
-    const committed = this.snapshot?.standing.committed;
-    if (committed) say(this.ago, `last commit ${duration(Math.max(0, Math.round(now / 1000 - committed)))} ago`.replace("0 ms", "0 s"));
-    else say(this.ago, "");
+  tick(clock) {
+    const { committed } = this.snapshot.standing, age = Math.max(0, Math.round(clock - committed));
+    say(this.ago, committed ? `last commit ${age ? duration(age) : "0 s"} ago` : "");
   }
 
   /** A sentence for screen readers. */
   summary() {
-    const { title, standing, totals, epoch } = this.snapshot;
-    if (!totals) return `${title}: ${WORDS[standing.phase]}.`;
-    const flow = totals.in_rate === null ? "" : `, ${rate(totals.in_rate).replace("/s", " records a second")}`;
-    return `${title}: ${WORDS[standing.phase]}, epoch ${count(epoch)}${flow}, lag ${totals.lag}.`;
+    const { title, standing, steps } = this.snapshot, still = steps.filter((step) => step.still).map((step) => step.step);
+    return `${title}: ${WORDS[standing.phase]}.` + (still.length ? ` The watermark of ${still.join(", ")} stands still.` : "");
   }
 }

@@ -119,6 +119,8 @@ class History:
 
     clocks: Sequence[float]
     """Wall-clock times, seconds since 1970."""
+    epochs: Sequence[int]
+    """Numbers of the epochs at these times; those between two of them were not seen."""
     watermarks: Mapping[str, Sequence[float | None]]
     """Step -> its watermark at each of these times, seconds since 1970; None at the ends of time."""
     in_rates: Sequence[float | None]
