@@ -43,6 +43,10 @@ _PICTURE_POLICY = (
     "default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'self'"
 )
+_PICTURE_ERROR_HEADERS = {
+    "content-security-policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+}
+"""The page reads the message out of the frame of the picture."""
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
@@ -92,7 +96,7 @@ class Application:
             Route("/pipelines/{number:int}/graph.json", self._answer(self._graph)),
             Route("/pipelines/{number:int}/keys.json", self._answer(self._keys)),
             Route("/pipelines/{number:int}/recorded.json", self._answer(self._recorded)),
-            Route("/pipelines/{number:int}/panes.html", self._answer(self._panes)),
+            Route("/pipelines/{number:int}/panes.html", self._answer(self._panes, _PICTURE_ERROR_HEADERS)),
         ]
         application = Starlette(routes=routes)
         application.router.redirect_slashes = False
@@ -126,7 +130,9 @@ class Application:
         self._looked.set()
         return _json_text(f'{{"server":"{self._identity}","clock":{time.time():.3f},"pipelines":[{",".join(told)}]}}')
 
-    def _answer(self, answer: Callable[[Pipeline, Mapping[str, str]], Response]) -> Callable[[Request], Response]:
+    def _answer(
+        self, answer: Callable[[Pipeline, Mapping[str, str]], Response], of_errors: Mapping[str, str] | None = None
+    ) -> Callable[[Request], Response]:
         """Answer a question about one pipeline; errors that a reader can do something about become 404 or 503."""
 
         def answered(request: Request) -> Response:
@@ -136,9 +142,9 @@ class Application:
             try:
                 return answer(self._pipelines[number], request.query_params)
             except (NothingStoredError, UnknownStepError, RecordingError) as error:
-                return _error(404, str(error))
+                return _error(404, str(error), of_errors)
             except (CheckpointError, OSError) as error:
-                return _error(503, str(error))
+                return _error(503, str(error), of_errors)
 
         return answered
 
@@ -174,7 +180,7 @@ class Application:
 def _unread(pipeline: Pipeline) -> Snapshot:
     """What is shown of a pipeline until its first snapshot is made."""
     place = "" if pipeline.reader is None else hidden(pipeline.reader.place)
-    return Snapshot(pipeline.title, place, False, Standing(Phase.EMPTY, "The checkpoint is being read."))
+    return Snapshot(pipeline.title, place, False, Standing(Phase.UNREAD, "The checkpoint is being read."))
 
 
 def _snapshot(pipeline: Pipeline) -> str:
@@ -207,14 +213,14 @@ def _reader(pipeline: Pipeline) -> CheckpointReader:
     return pipeline.reader
 
 
-def _json_text(text: str, status: int = 200) -> Response:
+def _json_text(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     from starlette.responses import Response
 
-    return Response(text, status, media_type="application/json")
+    return Response(text, status, headers, "application/json")
 
 
-def _error(status: int, message: str) -> Response:
-    return _json_text(json.dumps({"error": message}), status)
+def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    return _json_text(json.dumps({"error": message}), status, headers)
 
 
 class _Guarded:

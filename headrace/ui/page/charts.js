@@ -122,6 +122,7 @@ function line(points, place) {
   return drawn("path", { d: path, class: `line series${place}`, "stroke-dasharray": PATTERNS[place] });
 }
 
+const CUT_WIDTH = 70;
 const PARTS = { tasks: "tasks (user code)", commit: "commit", deliver: "deliver to sinks" };
 
 /** The height of the scale: of a few bars that are far higher than all others only the number is shown. */
@@ -161,6 +162,7 @@ export class EpochChart extends Chart {
     const up = ticks(0, most, 4), y = (seconds) => bottom - Math.min(seconds / most, 1) * (bottom - top);
     // Few epochs have slim bars, too.
     const wide = Math.min(26, (width - left) / epochs.length);
+    let free = 0;
     const bars = epochs.flatMap((epoch, place) => {
       let above = 0;
       const x = left + place * wide;
@@ -169,8 +171,9 @@ export class EpochChart extends Chart {
         above += seconds;
         return this.bar(part, x, y(above), wide - 2, y(above - seconds) - y(above));
       });
-      const cut = epoch.seconds > most ? [drawn("text", { class: "axis", x, y: 11 }, `↑ ${duration(epoch.seconds)}`)] : [];
-      return [...parts, ...cut];
+      if (epoch.seconds <= most || x < free) return parts;
+      free = x + CUT_WIDTH;
+      return [...parts, drawn("text", { class: "axis", x, y: 11 }, `↑ ${duration(epoch.seconds)}`)];
     });
     const said = [0, epochs.length - 1].filter((place, at) => !at || place * wide > 90);
     return [
@@ -204,7 +207,7 @@ export class IntervalStrip extends Chart {
 }
 
 export function sparkline(rates) {
-  const known = rates.map((rate) => rate ?? 0).slice(-60), most = Math.max(...known, 1e-9), width = 88, height = 26;
+  const known = rates.filter((rate) => rate !== null).slice(-60), most = Math.max(...known, 1e-9), width = 88, height = 26;
   const path = known.map((rate, place) => `${place ? "L" : "M"}${(place / Math.max(1, known.length - 1) * width).toFixed(1)} ${(height - 2 - rate / most * (height - 4)).toFixed(1)}`);
   return drawn("svg", { class: "spark", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
     drawn("path", { class: "under", d: `${path.join("")}L${width} ${height}L0 ${height}z` }), drawn("path", { d: path.join("") }));

@@ -2,7 +2,6 @@
 import { bytes, count, element, say } from "./elements.js";
 import { DataTable } from "./tables.js";
 
-const NO_CHECKPOINT = "Only a checkpoint tells this. Run the pipeline with --checkpoint=PLACE.";
 let labels = 0;
 
 function labelled(text, field) {
@@ -42,9 +41,8 @@ export class KeyExplorer {
     this.all = element("button", { type: "button", hidden: true, onclick: () => { this.key.value = ""; this.look({}); } }, "Back to all keys");
     this.form = element("form", { class: "fields", onsubmit: (event) => { event.preventDefault(); this.look(this.asked()); } },
       labelled("Step", this.step), labelled("Key", this.key), element("button", {}, "Show state"), this.all);
-    this.none = element("p", { class: "empty" }, NO_CHECKPOINT);
     this.results = element("div", { class: "results", hidden: true }, this.list.element, this.entries, this.timers.element);
-    this.element = element("div", {}, this.form, this.none, this.said, this.results);
+    this.element = element("div", {}, this.form, this.said, this.results);
   }
 
   /** A key of the list is asked for by its id, as its text may be cut short. */
@@ -72,9 +70,7 @@ export class KeyExplorer {
   }
 
   update(stored) {
-    this.none.hidden = Boolean(stored);
-    this.form.hidden = !stored;
-    if (stored) choose(this.step, stored.watermarks.map((row) => row.step));
+    choose(this.step, stored.watermarks.map((row) => row.step));
   }
 
   async look(asked) {
@@ -128,13 +124,11 @@ export class PanePlayer {
       labelled("Step", this.step), labelled("Key", this.key), this.keys, element("button", {}, "Draw"));
     this.frame = element("iframe", { class: "picture", hidden: true, title: "The run, playing" });
     this.frame.addEventListener("load", () => this.fit());
-    this.none = element("p", { class: "empty" }, `${NO_CHECKPOINT} With --record it has the inputs and panes of each key, too.`);
-    this.element = element("div", {}, this.none, this.find, this.form, this.said, this.frame);
+    this.element = element("div", {}, this.find, this.form, this.said, this.frame);
   }
 
-  update(stored) {
-    this.none.hidden = Boolean(stored);
-    this.find.hidden = !stored || this.steps.length > 0;
+  update() {
+    this.find.hidden = this.steps.length > 0;
   }
 
   async list() {
@@ -174,7 +168,7 @@ export class PanePlayer {
     if (this.frame.hidden || !inside?.body) return;
     if (inside.contentType === "application/json") {
       this.frame.hidden = true;
-      say(this.said, `⚠ ${JSON.parse(inside.body.textContent).error}`);
+      say(this.said, `⚠ ${JSON.parse(inside.querySelector("pre").textContent).error}`);
       return;
     }
     say(this.said, "");

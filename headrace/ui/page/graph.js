@@ -8,8 +8,9 @@ let numbers = 0;
 export class Graph {
   constructor() {
     this.scroller = element("div", { class: "scroller graph" });
-    this.note = element("p", { class: "empty" }, "The graph appears with the first epoch.");
-    this.element = element("div", {}, this.scroller, this.note);
+    this.note = element("p", { class: "empty" }, "The graph is being drawn.");
+    this.legend = element("p", { class: "dim", hidden: true }, "A thick arrow is a shuffle by key.");
+    this.element = element("div", {}, this.scroller, this.legend, this.note);
     this.places = null;
     this.drawing = null;
     this.end = `end${++numbers}`;
@@ -25,6 +26,7 @@ export class Graph {
     this.places = places;
     this.drawing = null;
     this.note.hidden = true;
+    this.legend.hidden = !places.across.arrows.some((arrow) => arrow.shuffled);
     this.arrange();
   }
 

@@ -5,9 +5,9 @@ import { KeyExplorer, PanePlayer } from "./explorer.js";
 import { Graph } from "./graph.js";
 import { DataTable } from "./tables.js";
 
-const SIGNS = { running: "▶", waiting: "◷", silent: "?", dead: "✕", failed: "✕", finished: "✓", empty: "○", unreadable: "!" };
-const WORDS = { running: "running", waiting: "waiting", silent: "no news", dead: "stopped", failed: "failed", finished: "finished", empty: "not begun", unreadable: "unreadable" };
-const ONLY_STORED = "Only a checkpoint tells this. Run the pipeline with --checkpoint=PLACE.";
+const SIGNS = { running: "▶", waiting: "◷", silent: "?", dead: "✕", failed: "✕", finished: "✓", empty: "○", unreadable: "!", unread: "…" };
+const WORDS = { running: "running", waiting: "waiting", silent: "no news", dead: "stopped", failed: "failed", finished: "finished", empty: "not begun", unreadable: "unreadable", unread: "being read" };
+const ONLY_STORED = "Only a checkpoint tells this: run the pipeline with --checkpoint=PLACE.";
 
 const text = (name) => (row) => row[name] ?? "";
 const number = (name) => (row) => count(row[name]);
@@ -102,7 +102,7 @@ export class PipelineView {
     this.graph = new Graph();
     this.steps = new DataTable("Steps", STEPS, "The steps appear with the first epoch.");
     this.watermarkChart = new WatermarkChart();
-    this.watermarks = new DataTable("Watermarks and what they wait for", WATERMARKS, ONLY_STORED);
+    this.watermarks = new DataTable("Watermarks and what they wait for", WATERMARKS, "Only a checkpoint tells what each waits for: run the pipeline with --checkpoint=PLACE.");
     this.lost = new DataTable("Late, dropped, duplicate and dead-lettered records", LOST, "No record was late, dropped, duplicate or dead-lettered.");
     this.epochChart = new EpochChart();
     this.epochs = new DataTable("Durations of epochs", EPOCHS, "Bars appear with the second epoch that is seen.");
@@ -110,11 +110,17 @@ export class PipelineView {
     this.levels = element("div", { class: "levels" });
     this.strips = new Map();
     this.levelNote = element("p", { class: "dim" }, "Across the key space; darker means more bytes.");
-    this.noLevels = element("p", { class: "empty" }, ONLY_STORED);
-    this.sources = new DataTable("Sources", SOURCES, ONLY_STORED);
+    this.sources = new DataTable("Sources", SOURCES, "The program has no source.");
     this.pending = new DataTable("Records on their way to the next epoch", PENDING, "No record waits for the next epoch.");
     this.keys = new KeyExplorer(this);
     this.panes = new PanePlayer(this);
+    this.stored = [
+      panel("Key intervals", true, this.levels, this.levelNote),
+      panel("Input", true, this.sources.element, this.pending.element),
+      panel("Stored state by key", true, this.keys.element),
+      panel("Panes", true, this.panes.element),
+    ];
+    this.unstored = panel("Key intervals, positions of the input, state, panes", true, element("p", { class: "empty" }, ONLY_STORED));
     this.element = element("section", { class: "pipeline", id: this.id, "aria-labelledby": `${this.id}title` },
       element("div", { class: "heading" }, this.title, this.chip, this.ago), this.where, this.sentence, this.problem, this.stuck, this.tiles,
       element("div", { class: "panels" },
@@ -123,10 +129,7 @@ export class PipelineView {
         panel("Steps", true, this.steps.element),
         panel("Late and lost", false, this.lost.element),
         panel("Epochs", false, this.epochChart.whole, this.epochNote, details("Epochs as a table", this.epochs.element)),
-        panel("Key intervals", true, this.levels, this.levelNote, this.noLevels),
-        panel("Input", true, this.sources.element, this.pending.element),
-        panel("Stored state by key", true, this.keys.element),
-        panel("Panes", true, this.panes.element)));
+        this.unstored, ...this.stored));
   }
 
   update(snapshot) {
@@ -159,13 +162,19 @@ export class PipelineView {
     this.epochs.update([...snapshot.epochs].reverse());
     say(this.epochNote, snapshot.live ? "At most one epoch a second is shown."
       : "A checkpoint tells when epochs were committed, not how long their parts took: the page of the run itself (headrace run --ui) has these.");
-    this.intervals(stored?.levels ?? []);
-    this.sources.update(stored?.sources ?? []);
-    this.pending.element.hidden = !stored;
-    this.pending.update(stored?.pending ?? []);
-    this.keys.update(stored);
-    this.panes.update(stored);
+    for (const each of this.stored) each.hidden = !stored;
+    this.unstored.hidden = Boolean(stored);
+    if (stored) this.facts(stored);
     this.figureTiles(totals, history, snapshot);
+  }
+
+  /** What only a checkpoint tells. */
+  facts(stored) {
+    this.intervals(stored.levels);
+    this.sources.update(stored.sources);
+    this.pending.update(stored.pending);
+    this.keys.update(stored);
+    this.panes.update();
   }
 
   /** The steps along the stream; one inside of a chain has no box, and stands behind the one before it. */
@@ -215,7 +224,7 @@ export class PipelineView {
       this.tiles.append(...tiles.map(([name]) => element("div", { class: name === "watermark" || name === "records in" ? "tile broad" : "tile", "data-name": name },
         element("dt", {}, name), element("dd", {}, element("span", { class: "value" }), element("span", { class: "beside" })))));
       this.spark = element("span", { class: "spark-frame" });
-      this.tiles.children[0].append(this.spark);
+      this.tiles.querySelector("dd").append(this.spark);
     }
     tiles.forEach(([, value, beside, alarm], place) => {
       const tile = this.tiles.children[place];
@@ -242,7 +251,6 @@ export class PipelineView {
   }
 
   intervals(levels) {
-    this.noLevels.hidden = levels.length > 0;
     this.levelNote.hidden = levels.every((level) => level.intervals.length < 2);
     const shape = levels.map((level) => level.steps.join("\n")).join("\n\n");
     if (shape !== this.shape) {

@@ -28,6 +28,8 @@ class Phase(StrEnum):
     """Nothing is committed yet."""
     UNREADABLE = "unreadable"
     """The checkpoint cannot be read."""
+    UNREAD = "unread"
+    """The checkpoint is being read for the first time."""
 
 
 @dataclass(frozen=True, slots=True)

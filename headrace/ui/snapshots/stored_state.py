@@ -119,7 +119,7 @@ def _entries(view: CheckpointView, step: str) -> Iterator[tuple[object, int | No
 def _timers(view: CheckpointView, step: str, most: int = 10) -> list[dict[str, object]]:
     return [
         {
-            "key": text_of(timer.key),
+            "key": _written(timer.key),
             "for": purpose_of(view, timer),
             "clock": timer.domain.name.lower().replace("_", " "),
             "due": instant(timer.timestamp),
