@@ -150,7 +150,7 @@ def look(address: str, every: str) -> None:
             answer = connection.getresponse().read()
             if path.startswith("/live"):
                 print("looking", flush=True)
-                versions = ",".join(each["version"] for each in json.loads(answer))
+                versions = ",".join(each["version"] for each in json.loads(answer)["pipelines"])
                 time.sleep(float(every))
     except (OSError, http.client.HTTPException):
         return

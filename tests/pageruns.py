@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import json
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from headrace.sdk.transforms.core.source import Read
 from headrace.transforms.window import FixedWindows, TimestampCombiner
 
 SECOND = 1_000_000
+UNREAD = "is being read"
 ROWS = [(("red" if n % 2 else "blue", n), 10 * n * SECOND) for n in range(20)]
 LATE = (("red", 100), 0)
 """A record behind the watermark, whose window is closed."""
@@ -86,3 +89,16 @@ def asked(port: int, path: str, method: str = "GET", **headers: str) -> Answer:
         return Answer(connection.getresponse())
     finally:
         connection.close()
+
+
+def news(port: int, known: str = "") -> Any:
+    """What a page asks a server of this machine for once a second, when it has read all checkpoints."""
+    ended = time.monotonic() + 30
+    while True:
+        found = json.loads(asked(port, f"/live.json?known={known}").text)
+        read = [
+            each["snapshot"] is None or UNREAD not in each["snapshot"]["standing"]["sentence"]
+            for each in found["pipelines"]
+        ]
+        if all(read) or time.monotonic() > ended:
+            return found["pipelines"]

@@ -11,7 +11,7 @@ import typer
 from headrace.cli.ending import MisuseError, endings
 from headrace.cli.inspect import view_of
 from headrace.runners.reporting.address import PortError
-from headrace.ui.pipelines import StoredPipeline
+from headrace.ui.pipelines import StoredPipeline, titles_of
 from headrace.ui.reporter import PORT, page_address
 from headrace.ui.server import PageServer
 
@@ -40,7 +40,11 @@ def ui(
             host, port = page_address(listen)
             for place in checkpoints:
                 view_of(place)
-            server = PageServer([StoredPipeline(place) for place in checkpoints], host, port)
+            pipelines = [
+                StoredPipeline(place, title=title)
+                for place, title in zip(checkpoints, titles_of(checkpoints), strict=True)
+            ]
+            server = PageServer(pipelines, host, port)
             with server:
                 typer.echo(f"serving {server.address} until Ctrl-C")
                 _wait_for_end()

@@ -6,19 +6,25 @@ import base64
 import hashlib
 import json
 import re
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import partial
 from importlib.resources import files
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.storage.credentials import hidden
 from headrace.sdk.recording.recording import RecordingError
 from headrace.ui.access import HEADERS, NO_TOKEN, Access, Refusal
+from headrace.ui.latest import Latest
 from headrace.ui.pipelines import CheckpointReader, NothingStoredError, Pipeline
+from headrace.ui.snapshots.snapshot import Phase, Snapshot, Standing
 from headrace.ui.snapshots.stored_state import (
     UnknownStepError,
+    entries_of_id,
     entries_of_key,
     largest_keys,
     panes_page,
@@ -37,6 +43,10 @@ _PICTURE_POLICY = (
     "default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'self'"
 )
+_PICTURE_ERROR_HEADERS = {
+    "content-security-policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+}
+"""The page reads the message out of the frame of the picture."""
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
@@ -51,6 +61,8 @@ class Application:
 
     def __init__(self, pipelines: Sequence[Pipeline], access: Access, port: int) -> None:
         self._pipelines, self._access, self._port = pipelines, access, port
+        self._latest = [Latest(partial(_snapshot, each), as_json(_unread(each))) for each in pipelines]
+        self._identity = secrets.token_hex(8)
         folder = files("headrace.ui") / "page"
         self._looked = Event()
         self._looked_at = float("-inf")
@@ -68,6 +80,11 @@ class Application:
                 # The answer is on its way.
                 time.sleep(moment / 20)
 
+    def close(self) -> None:
+        """Let the threads that make snapshots end."""
+        for latest in self._latest:
+            latest.close()
+
     def _application(self) -> Starlette:
         from starlette.applications import Starlette
         from starlette.routing import Route
@@ -79,7 +96,7 @@ class Application:
             Route("/pipelines/{number:int}/graph.json", self._answer(self._graph)),
             Route("/pipelines/{number:int}/keys.json", self._answer(self._keys)),
             Route("/pipelines/{number:int}/recorded.json", self._answer(self._recorded)),
-            Route("/pipelines/{number:int}/panes.html", self._answer(self._panes)),
+            Route("/pipelines/{number:int}/panes.html", self._answer(self._panes, _PICTURE_ERROR_HEADERS)),
         ]
         application = Starlette(routes=routes)
         application.router.redirect_slashes = False
@@ -99,19 +116,23 @@ class Application:
         return Response(contents, media_type=_TYPES[name[name.rindex(".") :]])
 
     def _live(self, request: Request) -> Response:
-        """The snapshots of all pipelines; those that the reader has already, by their version, are only named."""
+        """The snapshots of all pipelines; those that the reader has already, by their version, are only named.
+
+        A reader that finds another server begins anew; ages are told by the clock of this machine.
+        """
         known = request.query_params.get("known", "").split(",")
         told = []
-        for number, pipeline in enumerate(self._pipelines):
-            text = as_json(pipeline.snapshot())
-            version = hashlib.sha256(text.encode()).hexdigest()[:16]
+        for number, latest in enumerate(self._latest):
+            version, text = latest.told()
             is_known = number < len(known) and known[number] == version
             told.append(f'{{"version":"{version}","snapshot":{"null" if is_known else text}}}')
         self._looked_at = time.monotonic()
         self._looked.set()
-        return _json_text(f"[{','.join(told)}]")
+        return _json_text(f'{{"server":"{self._identity}","clock":{time.time():.3f},"pipelines":[{",".join(told)}]}}')
 
-    def _answer(self, answer: Callable[[Pipeline, Mapping[str, str]], Response]) -> Callable[[Request], Response]:
+    def _answer(
+        self, answer: Callable[[Pipeline, Mapping[str, str]], Response], of_errors: Mapping[str, str] | None = None
+    ) -> Callable[[Request], Response]:
         """Answer a question about one pipeline; errors that a reader can do something about become 404 or 503."""
 
         def answered(request: Request) -> Response:
@@ -121,9 +142,9 @@ class Application:
             try:
                 return answer(self._pipelines[number], request.query_params)
             except (NothingStoredError, UnknownStepError, RecordingError) as error:
-                return _error(404, str(error))
+                return _error(404, str(error), of_errors)
             except (CheckpointError, OSError) as error:
-                return _error(503, str(error))
+                return _error(503, str(error), of_errors)
 
         return answered
 
@@ -132,10 +153,15 @@ class Application:
 
     def _keys(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
         view, step = _reader(pipeline).open(), query.get("step", "")
-        if (key := query.get("key")) is None:
+        if (name := query.get("id")) is not None:
+            entries = entries_of_id(view, step, name)
+        elif (key := query.get("key")) is not None:
+            entries = entries_of_key(view, step, key)
+        else:
             return _json_text(as_json(largest_keys(view, step)))
-        entries = [entry.fields for entry in entries_of_key(view, step, key)]
-        return _json_text(json.dumps({"key": key, "entries": entries}))
+        return _json_text(
+            as_json({"epoch": view.manifest and view.manifest.epoch, "entries": [each.fields for each in entries]})
+        )
 
     def _recorded(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
         return _json_text(as_json(recorded_steps(_reader(pipeline).place)))
@@ -149,6 +175,21 @@ class Application:
         allowed = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in hashes)
         policy = _PICTURE_POLICY.format(hashes=allowed or "'none'")
         return HTMLResponse(text, headers={"content-security-policy": policy})
+
+
+def _unread(pipeline: Pipeline) -> Snapshot:
+    """What is shown of a pipeline until its first snapshot is made."""
+    place = "" if pipeline.reader is None else hidden(pipeline.reader.place)
+    return Snapshot(pipeline.title, place, False, Standing(Phase.UNREAD, "The checkpoint is being read."))
+
+
+def _snapshot(pipeline: Pipeline) -> str:
+    try:
+        return as_json(pipeline.snapshot())
+    except Exception as error:
+        # The page is all that fails: other pipelines are shown, and the run goes on.
+        told = f"This page has failed with {type(error).__name__}: {hidden(str(error))}"
+        return as_json(replace(_unread(pipeline), standing=Standing(Phase.UNREADABLE, told)))
 
 
 def as_json(value: object) -> str:
@@ -172,14 +213,14 @@ def _reader(pipeline: Pipeline) -> CheckpointReader:
     return pipeline.reader
 
 
-def _json_text(text: str, status: int = 200) -> Response:
+def _json_text(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     from starlette.responses import Response
 
-    return Response(text, status, media_type="application/json")
+    return Response(text, status, headers, "application/json")
 
 
-def _error(status: int, message: str) -> Response:
-    return _json_text(json.dumps({"error": message}), status)
+def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    return _json_text(json.dumps({"error": message}), status, headers)
 
 
 class _Guarded:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Lock
 
@@ -11,6 +11,7 @@ from headrace.lowlevel import CheckpointError, CheckpointView, Topology
 from headrace.lowlevel.checkpoint import Manifest
 from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
 from headrace.lowlevel.storage.credentials import hidden
+from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.runners.engine.options import EpochProgress
 from headrace.ui.pace import Pace
 from headrace.ui.snapshots.course import Course
@@ -18,7 +19,7 @@ from headrace.ui.snapshots.driver_process import is_alive
 from headrace.ui.snapshots.graph import Graph, graph_of
 from headrace.ui.snapshots.samples import sample_of_commit, sample_of_progress
 from headrace.ui.snapshots.snapshot import Phase, Snapshot, Standing, StoredFacts
-from headrace.ui.snapshots.standing import NOT_BEGUN, standing_of
+from headrace.ui.snapshots.standing import NO_EPOCH, standing_of, standing_of_end
 from headrace.ui.snapshots.stored_facts import stored_facts
 
 UNREADABLE = (CheckpointError, OSError)
@@ -26,6 +27,8 @@ UNREADABLE = (CheckpointError, OSError)
 _SHARE_OF_RUN, _SHARE_OF_OWN = 0.001, 0.2
 """Share of a processor that reading the checkpoint may take in the process of the run, and in one of its own."""
 _LEAST_SECONDS = 0.9
+_UNSEEN = 5_000_000
+"""Microseconds between two commits that are seen, from which on those between them are looked for in the log."""
 
 
 class NothingStoredError(LookupError):
@@ -54,22 +57,18 @@ class CheckpointReader:
         """The view of the last commit, read now. Raises what `UNREADABLE` lists."""
         return CheckpointView.of(self.place, checkpoint_key=self._key)
 
-    def look(self) -> bool:
-        """Read the last commit if that is due; returns whether it was read."""
-        if not self._pace.is_due:
+    def look(self, at_once: bool = False) -> bool:
+        """Read the last commit if that is due, or at once; returns whether it was read."""
+        if not (at_once or self._pace.is_due):
             return False
         with self._pace:
-            before = None if self._view is None else self._view.manifest
+            before = _commit_of(self._view)
             try:
                 self._view, self.problem = self.open(), ""
             except UNREADABLE as error:
                 self.problem = str(error)
                 return True
-            after = self._view.manifest
-            is_new = (
-                before is None or after is None or (before.epoch, before.generation) != (after.epoch, after.generation)
-            )
-            if is_new or self._facts is None:
+            if self._facts is None or _commit_of(self._view) != before:
                 self._facts = stored_facts(self._view)
         return True
 
@@ -89,20 +88,23 @@ class CheckpointReader:
         return self._facts
 
 
-def _number(commit: Manifest | None) -> tuple[int, int] | None:
-    return None if commit is None else (commit.epoch, commit.generation)
+def _commit_of(view: CheckpointView | None) -> tuple[str, int, int] | None:
+    """What tells a commit from all others: a new checkpoint at the same place has the same numbers."""
+    if view is None or (commit := view.manifest) is None:
+        return None
+    return view.identity, commit.epoch, commit.generation
 
 
 class StoredPipeline:
     """A pipeline that is read from its checkpoint, whether it runs somewhere, has ended or was killed."""
 
-    def __init__(self, place: str, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, place: str, now: Callable[[], float] = time.time, title: str | None = None) -> None:
         self.reader: CheckpointReader | None = CheckpointReader(place)
         self._reader = self.reader
         self._now = now
         self._course, self._identity = Course(), ""
         self._lock = Lock()
-        self.title = hidden(place).rstrip("/").rpartition("/")[2] or hidden(place)
+        self.title = titles_of([place])[0] if title is None else title
 
     def snapshot(self) -> Snapshot:
         """What the page shows now."""
@@ -118,11 +120,12 @@ class StoredPipeline:
         if self._identity != view.identity:
             # A new checkpoint at the same place has a course of its own.
             self._course, self._identity = Course(), view.identity
+        last = self._course.last
+        if last is None or commit.wall_clock - last.clock > _UNSEEN:
             # The oldest entries may be deleted while they are read; the newest is read already.
             with suppress(*UNREADABLE):
                 for earlier in view.commits():
                     self._course.note(sample_of_commit(earlier))
-        last = self._course.last
         if last is None or last.epoch != commit.epoch:
             self._course.note(sample_of_commit(commit))
 
@@ -163,6 +166,22 @@ class StoredPipeline:
         return graph_of(commit.topology)
 
 
+def titles_of(places: Sequence[str]) -> list[str]:
+    """Short names of checkpoints: the end of each place, with as many of its folders as tell it from the others.
+
+    >>> titles_of(["/data/scores/state/", "s3://bucket/teams/state", "/data/other"])
+    ['scores/state', 'teams/state', 'other']
+    """
+    parts = [[part for part in hidden(place).split("/") if part] or [place] for place in places]
+    titles = []
+    for its in parts:
+        lengths = (
+            length for length in range(1, len(its)) if sum(each[-length:] == its[-length:] for each in parts) < 2
+        )
+        titles.append("/".join(its[-next(lengths, len(its)) :]))
+    return titles
+
+
 class RunningPipeline:
     """The pipeline that this process runs: its progress, and the details that only its checkpoint has.
 
@@ -186,7 +205,8 @@ class RunningPipeline:
         self._course = Course()
         self._last: EpochProgress | None = None
         self._sampled = float("-inf")
-        self._standing = Standing(Phase.EMPTY, NOT_BEGUN)
+        self._standing = Standing(Phase.EMPTY, NO_EPOCH)
+        self._has_ended = self._was_read_at_end = False
         self._lock = Lock()
 
     def note(self, progress: EpochProgress) -> None:
@@ -197,16 +217,22 @@ class RunningPipeline:
             self._sampled = now
             self._course.note(sample_of_progress(progress))
 
-    def end(self, standing: Standing) -> None:
-        """The run has ended so."""
-        self._standing = standing
+    def end(self, error: BaseException | None) -> None:
+        """The run has ended, with an error or by itself."""
+        last = self._last
+        is_complete = last is None or last.watermark == MAX_TIMESTAMP
+        self._standing = standing_of_end(error, is_complete, None if last is None else last.clock / 1e6)
+        self._has_ended = True
 
     def snapshot(self) -> Snapshot:
         """What the page shows now."""
         with self._lock:
             reader = self.reader
             if reader is not None and self._last is not None:
-                reader.look()
+                # The pace is for a run that goes on.
+                is_last = self._has_ended and not self._was_read_at_end
+                reader.look(at_once=is_last)
+                self._was_read_at_end |= is_last
             if (last := self._last) is not None:
                 self._course.note(sample_of_progress(last))
             return self._shown()

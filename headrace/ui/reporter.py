@@ -11,8 +11,6 @@ from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.address import LOOPBACK, host_and_port
 from headrace.ui.pipelines import RunningPipeline
 from headrace.ui.server import PageServer
-from headrace.ui.snapshots.snapshot import Phase, Standing
-from headrace.ui.snapshots.standing import FINISHED
 
 PORT = 8765
 """The port that examples name."""
@@ -72,10 +70,7 @@ class PageReporter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self._pipeline.end(Standing(Phase.FINISHED, FINISHED))
-        else:
-            self._pipeline.end(Standing(Phase.FAILED, f"The run has ended with {kind.__name__}."))
+        self._pipeline.end(error)
         self._server.show_end()
         self._server.__exit__(kind, error, trace)
 

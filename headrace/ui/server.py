@@ -119,3 +119,5 @@ class PageServer:
         if self._server is not None and self._thread is not None:
             self._server.stop()
             self._thread.join()
+        if self._application is not None:
+            self._application.close()

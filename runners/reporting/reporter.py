@@ -72,7 +72,7 @@ class Reporters:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._entered.close()
+        self._entered.__exit__(kind, error, trace)
 
 
 def reporter_for(console: Console, details: bool = False) -> Reporter:

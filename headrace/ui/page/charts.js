@@ -57,7 +57,7 @@ export class WatermarkChart extends Chart {
         : "No watermark is between the beginning and the end of time: before the first timestamp and after the last there is nothing to draw.";
       return;
     }
-    const shown = lines.slice(0, LINES);
+    const shown = this.inPlaces(lines.slice(0, LINES));
     const names = shown.map(([name]) => name).join("\n") + lines.length;
     if (names !== this.names) {
       this.names = names;
@@ -65,11 +65,25 @@ export class WatermarkChart extends Chart {
         drawn("svg", { width: 28, height: 10, "aria-hidden": "true" }, line([[0, 5], [28, 5]], place)), name)),
       ...(lines.length > LINES ? [element("li", { class: "dim" }, `and ${lines.length - LINES} further ahead`)] : []));
     }
-    super.update({ clocks: history.clocks, shown });
+    super.update({ ...history, shown });
+  }
+
+  /** A line keeps its colour though another one falls behind it. */
+  inPlaces(lines) {
+    const found = new Map(lines);
+    this.places = (this.places ?? []).map((name) => found.has(name) ? name : null);
+    for (const [name] of lines) {
+      if (this.places.includes(name)) continue;
+      const free = this.places.indexOf(null);
+      if (free < 0) this.places.push(name);
+      else this.places[free] = name;
+    }
+    this.places = this.places.filter((name) => name !== null);
+    return this.places.map((name) => [name, found.get(name)]);
   }
 
   parts(width) {
-    const { clocks, shown } = this.values;
+    const { clocks, epochs, shown } = this.values;
     const values = shown.flatMap(([, line]) => line).filter((value) => value !== null);
     let low = Math.min(...values), high = Math.max(...values);
     if (high - low < 1) [low, high] = [low - 30, high + 30];
@@ -84,20 +98,20 @@ export class WatermarkChart extends Chart {
       ...up.found.map((value) => drawn("g", {}, drawn("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }),
         drawn("text", { class: "axis", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, clockText(value, up.fineness)))),
       drawn("line", { class: "base", x1: left, x2: width - right, y1: bottom, y2: bottom }),
-      ...across.found.filter((clock) => x(clock) < width - 30).map((clock) => drawn("text", { class: "axis", x: x(clock), y: this.height - 6,
-        "text-anchor": x(clock) < left + 24 ? "start" : x(clock) > width - 40 ? "end" : "middle" }, clockText(clock, across.fineness))),
+      ...across.found.filter((clock) => x(clock) < width - 40).map((clock) => drawn("text", { class: "axis", x: x(clock), y: this.height - 6,
+        "text-anchor": "middle" }, clockText(clock, across.fineness))),
       // Lines that lie upon each other show the wide one below.
-      ...shown.map(([, its], place) => line(stepped(clocks, its, x, y), place)),
+      ...shown.map(([, its], place) => line(stepped(clocks, epochs, its, x, y), place)),
     ];
   }
 }
 
-/** A watermark stands until it moves: corners, no slopes. */
-function stepped(clocks, values, x, y) {
+/** A watermark stands from one epoch to the next, so a line has corners; it is straight past epochs that were not seen. */
+function stepped(clocks, epochs, values, x, y) {
   const points = [];
   clocks.forEach((clock, place) => {
     if (values[place] === null) return;
-    if (points.length) points.push([x(clock), points.at(-1)[1]]);
+    if (points.length && epochs[place] === epochs[place - 1] + 1) points.push([x(clock), points.at(-1)[1]]);
     points.push([x(clock), y(values[place])]);
   });
   return points;
@@ -108,6 +122,7 @@ function line(points, place) {
   return drawn("path", { d: path, class: `line series${place}`, "stroke-dasharray": PATTERNS[place] });
 }
 
+const CUT_WIDTH = 70;
 const PARTS = { tasks: "tasks (user code)", commit: "commit", deliver: "deliver to sinks" };
 
 /** The height of the scale: of a few bars that are far higher than all others only the number is shown. */
@@ -147,6 +162,7 @@ export class EpochChart extends Chart {
     const up = ticks(0, most, 4), y = (seconds) => bottom - Math.min(seconds / most, 1) * (bottom - top);
     // Few epochs have slim bars, too.
     const wide = Math.min(26, (width - left) / epochs.length);
+    let free = 0;
     const bars = epochs.flatMap((epoch, place) => {
       let above = 0;
       const x = left + place * wide;
@@ -155,8 +171,9 @@ export class EpochChart extends Chart {
         above += seconds;
         return this.bar(part, x, y(above), wide - 2, y(above - seconds) - y(above));
       });
-      const cut = epoch.seconds > most ? [drawn("text", { class: "axis", x, y: 11 }, `↑ ${duration(epoch.seconds)}`)] : [];
-      return [...parts, ...cut];
+      if (epoch.seconds <= most || x < free) return parts;
+      free = x + CUT_WIDTH;
+      return [...parts, drawn("text", { class: "axis", x, y: 11 }, `↑ ${duration(epoch.seconds)}`)];
     });
     const said = [0, epochs.length - 1].filter((place, at) => !at || place * wide > 90);
     return [
@@ -190,7 +207,8 @@ export class IntervalStrip extends Chart {
 }
 
 export function sparkline(rates) {
-  const known = rates.map((rate) => rate ?? 0).slice(-60), most = Math.max(...known, 1e-9), width = 72, height = 20;
+  const known = rates.filter((rate) => rate !== null).slice(-60), most = Math.max(...known, 1e-9), width = 88, height = 26;
   const path = known.map((rate, place) => `${place ? "L" : "M"}${(place / Math.max(1, known.length - 1) * width).toFixed(1)} ${(height - 2 - rate / most * (height - 4)).toFixed(1)}`);
-  return drawn("svg", { class: "spark", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, drawn("path", { d: path.join("") }));
+  return drawn("svg", { class: "spark", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
+    drawn("path", { class: "under", d: `${path.join("")}L${width} ${height}L0 ${height}z` }), drawn("path", { d: path.join("") }));
 }

@@ -1,14 +1,16 @@
 // The graph of a pipeline: a box for each step with its figures, arranged by the server from left to right or downwards.
 import { count, drawn, element, rate } from "./elements.js";
+import { scrollable } from "./tables.js";
 
 const LEAST_SCALE = 0.82, MOST_SCALE = 1.2;
 let numbers = 0;
 
 export class Graph {
   constructor() {
-    this.scroller = element("div", { class: "scroller graph", role: "region", tabindex: "0", "aria-label": "Graph of the pipeline" });
-    this.note = element("p", { class: "empty" }, "The graph appears with the first epoch.");
-    this.element = element("div", {}, this.scroller, this.note);
+    this.scroller = element("div", { class: "scroller graph" });
+    this.note = element("p", { class: "empty" }, "The graph is being drawn.");
+    this.legend = element("p", { class: "dim", hidden: true }, "A thick arrow is a shuffle by key.");
+    this.element = element("div", {}, this.scroller, this.legend, this.note);
     this.places = null;
     this.drawing = null;
     this.end = `end${++numbers}`;
@@ -24,6 +26,7 @@ export class Graph {
     this.places = places;
     this.drawing = null;
     this.note.hidden = true;
+    this.legend.hidden = !places.across.arrows.some((arrow) => arrow.shuffled);
     this.arrange();
   }
 
@@ -36,7 +39,7 @@ export class Graph {
     const scale = Math.min(MOST_SCALE, Math.max(LEAST_SCALE, width / chosen.width));
     this.drawing.svg.setAttribute("width", Math.floor(chosen.width * scale));
     this.drawing.svg.setAttribute("height", Math.floor(chosen.height * scale));
-    this.scroller.tabIndex = this.scroller.scrollWidth > width + 1 ? 0 : -1;
+    scrollable(this.scroller, "Graph of the pipeline");
     this.figures();
   }
 

@@ -2,19 +2,22 @@
 import { element, say } from "./elements.js";
 import { PipelineView } from "./pipeline.js";
 
-const EVERY = 1000, SUMMARY_EVERY = 30000, PATIENCE = 20000;
+const EVERY = 1000, PATIENCE = 20000, ENDS = ["finished", "failed", "dead"];
 const where = document.getElementById("pipelines"), link = document.getElementById("link");
 const pause = document.getElementById("pause"), summary = document.getElementById("summary"), contents = document.getElementById("contents");
-let views = [], versions = [], paused = false, lost = null, told = 0, phases = "", ended = false;
+let views = [], versions = [], server = null, paused = false, lost = null, ended = false;
 
 async function ask(address) {
-  const answer = await fetch(address, { signal: AbortSignal.timeout(PATIENCE) });
+  const answer = await fetch(address, { signal: AbortSignal.timeout(PATIENCE) }).catch((error) => {
+    throw new Error(error.name === "TimeoutError" ? "it is busy, or out of reach" : "what served the page has ended");
+  });
   const document = await answer.json().catch(() => null);
   if (!answer.ok) throw new Error(document?.error ?? (answer.status === 401 ? "The page's token is not known any more: open the address that was printed." : `answer ${answer.status}`));
   return document;
 }
 
 function begin(number) {
+  versions = [];
   views = Array.from({ length: number }, (_, place) => new PipelineView(place, ask));
   where.replaceChildren(...views.map((view) => view.element));
   document.body.classList.toggle("several", number > 1);
@@ -27,57 +30,57 @@ function list() {
   if (contents.dataset.told === titles.join("\n")) return;
   contents.dataset.told = titles.join("\n");
   contents.replaceChildren(...views.map((view) => element("a", { href: `#${view.id}` }, view.snapshot.title, " ", element("span", { class: view.chip.className }, view.chip.textContent))));
-  document.title = views.length === 1 ? `${views[0].snapshot.title}: ${views[0].chip.textContent} - Headrace` : "Headrace";
+  const words = views.map((view) => view.chip.textContent);
+  const stand = [...new Set(words)].map((word) => `${words.filter((its) => its === word).length} ${word}`).join(", ");
+  document.title = `${views.length === 1 ? titles[0] : stand} - Headrace`;
 }
 
 function show(news) {
-  if (views.length !== news.length) begin(news.length);
-  news.forEach(({ version, snapshot }, place) => {
-    if (snapshot !== null) {
-      versions[place] = version;
-      views[place].update(snapshot);
-    } else {
-      views[place].tick();
-    }
+  if (server !== news.server) {
+    // Another run, or another command: nothing of the one before is left.
+    server = news.server;
+    begin(news.pipelines.length);
+  }
+  news.pipelines.forEach(({ version, snapshot }, place) => {
+    if (snapshot === null) return;
+    versions[place] = version;
+    views[place].update(snapshot);
   });
+  if (views.some((view) => !view.snapshot)) return;
+  views.forEach((view) => view.tick(news.clock));
   list();
-  ended = news.length === 1 && views[0].snapshot.live && ["finished", "failed"].includes(views[0].snapshot.standing.phase);
+  // Screen readers are told when something stands otherwise than before; figures are in the lists and tables.
+  connect("live", "link live", views.map((view) => view.summary()).join(" "));
+  lost = null;
+  ended = views.length === 1 && views[0].snapshot.live && ENDS.includes(views[0].snapshot.standing.phase);
 }
 
-/** Tell screen readers when a pipeline stands otherwise than before, and the figures now and then. */
-function summarize(now) {
-  const standing = views.map((view) => view.snapshot.standing.phase).join();
-  if (standing === phases && now - told < SUMMARY_EVERY) return;
-  phases = standing;
-  told = now;
-  summary.textContent = views.map((view) => view.summary()).join(" ");
+function connect(text, kind, summarized = text) {
+  say(link, text);
+  link.className = kind;
+  say(summary, summarized);
 }
 
 async function turn() {
-  if (!paused && !document.hidden) {
-    try {
-      show(await ask(`live.json?known=${versions.join()}`));
-      lost = null;
-      say(link, "live");
-      link.className = "link live";
-      summarize(Date.now());
-    } catch (error) {
-      lost ??= new Date();
-      const since = lost.toISOString().slice(11, 19);
-      say(link, ended ? "the run has ended" : error instanceof TypeError ? `no answer since ${since} UTC: what served the page has ended` : error.message);
-      link.className = ended ? "link" : "link lost";
-      views.forEach((view) => view.tick());
+  try {
+    if (paused || document.hidden) return;
+    const news = await ask(`live.json?known=${versions.join()}`).catch((error) => error);
+    if (!(news instanceof Error)) {
+      show(news);
+    } else if (ended) {
+      connect("the run has ended", "link");
+    } else {
+      lost ??= new Date().toISOString().slice(11, 19);
+      connect(`no answer since ${lost} UTC: ${news.message}`, "link lost");
     }
+  } finally {
+    setTimeout(turn, EVERY);
   }
-  setTimeout(turn, EVERY);
 }
 
 pause.addEventListener("click", () => {
   paused = !paused;
-  pause.setAttribute("aria-pressed", String(paused));
   say(pause, paused ? "Resume updates" : "Pause updates");
-  say(link, paused ? "paused" : "connecting");
-  link.className = "link";
+  connect(paused ? "paused" : "connecting", "link");
 });
-document.addEventListener("visibilitychange", () => { told = 0; });
 turn();

@@ -5,9 +5,9 @@ import { KeyExplorer, PanePlayer } from "./explorer.js";
 import { Graph } from "./graph.js";
 import { DataTable } from "./tables.js";
 
-const SIGNS = { running: "▶", waiting: "◷", silent: "?", dead: "✕", failed: "✕", finished: "✓", empty: "○", unreadable: "!" };
-const WORDS = { running: "running", waiting: "waiting", silent: "no news", dead: "stopped", failed: "failed", finished: "finished", empty: "not begun", unreadable: "unreadable" };
-const ONLY_STORED = "Only a checkpoint tells this. Run the pipeline with --checkpoint=PLACE.";
+const SIGNS = { running: "▶", waiting: "◷", silent: "?", dead: "✕", failed: "✕", finished: "✓", empty: "○", unreadable: "!", unread: "…" };
+const WORDS = { running: "running", waiting: "waiting", silent: "no news", dead: "stopped", failed: "failed", finished: "finished", empty: "not begun", unreadable: "unreadable", unread: "being read" };
+const ONLY_STORED = "Only a checkpoint tells this: run the pipeline with --checkpoint=PLACE.";
 
 const text = (name) => (row) => row[name] ?? "";
 const number = (name) => (row) => count(row[name]);
@@ -68,6 +68,7 @@ const PENDING = [
   { name: "oldest", value: text("oldest") },
 ];
 
+const GRAPH_AGAIN = 10000;
 let panels = 0;
 
 function panel(title, wide, ...children) {
@@ -101,18 +102,25 @@ export class PipelineView {
     this.graph = new Graph();
     this.steps = new DataTable("Steps", STEPS, "The steps appear with the first epoch.");
     this.watermarkChart = new WatermarkChart();
-    this.watermarks = new DataTable("Watermarks and what they wait for", WATERMARKS, ONLY_STORED);
+    this.watermarks = new DataTable("Watermarks and what they wait for", WATERMARKS, "Only a checkpoint tells what each waits for: run the pipeline with --checkpoint=PLACE.");
     this.lost = new DataTable("Late, dropped, duplicate and dead-lettered records", LOST, "No record was late, dropped, duplicate or dead-lettered.");
     this.epochChart = new EpochChart();
     this.epochs = new DataTable("Durations of epochs", EPOCHS, "Bars appear with the second epoch that is seen.");
     this.epochNote = element("p", { class: "dim" });
     this.levels = element("div", { class: "levels" });
     this.strips = new Map();
-    this.noLevels = element("p", { class: "empty" }, ONLY_STORED);
-    this.sources = new DataTable("Sources", SOURCES, ONLY_STORED);
+    this.levelNote = element("p", { class: "dim" }, "Across the key space; darker means more bytes.");
+    this.sources = new DataTable("Sources", SOURCES, "The program has no source.");
     this.pending = new DataTable("Records on their way to the next epoch", PENDING, "No record waits for the next epoch.");
     this.keys = new KeyExplorer(this);
     this.panes = new PanePlayer(this);
+    this.stored = [
+      panel("Key intervals", true, this.levels, this.levelNote),
+      panel("Input", true, this.sources.element, this.pending.element),
+      panel("Stored state by key", true, this.keys.element),
+      panel("Panes", true, this.panes.element),
+    ];
+    this.unstored = panel("Key intervals, positions of the input, state, panes", true, element("p", { class: "empty" }, ONLY_STORED));
     this.element = element("section", { class: "pipeline", id: this.id, "aria-labelledby": `${this.id}title` },
       element("div", { class: "heading" }, this.title, this.chip, this.ago), this.where, this.sentence, this.problem, this.stuck, this.tiles,
       element("div", { class: "panels" },
@@ -121,10 +129,7 @@ export class PipelineView {
         panel("Steps", true, this.steps.element),
         panel("Late and lost", false, this.lost.element),
         panel("Epochs", false, this.epochChart.whole, this.epochNote, details("Epochs as a table", this.epochs.element)),
-        panel("Key intervals", true, this.levels, this.noLevels),
-        panel("Input", true, this.sources.element, this.pending.element),
-        panel("Stored state by key", true, this.keys.element),
-        panel("Panes", true, this.panes.element)));
+        this.unstored, ...this.stored));
   }
 
   update(snapshot) {
@@ -139,7 +144,6 @@ export class PipelineView {
     say(this.problem, snapshot.problem ? `⚠ The checkpoint could not be read: ${snapshot.problem}` : "");
     this.element.classList.toggle("begun", Boolean(totals));
     if (totals) this.figures(snapshot);
-    this.tick();
   }
 
   figures(snapshot) {
@@ -158,13 +162,19 @@ export class PipelineView {
     this.epochs.update([...snapshot.epochs].reverse());
     say(this.epochNote, snapshot.live ? "At most one epoch a second is shown."
       : "A checkpoint tells when epochs were committed, not how long their parts took: the page of the run itself (headrace run --ui) has these.");
-    this.intervals(stored?.levels ?? []);
-    this.sources.update(stored?.sources ?? []);
-    this.pending.element.hidden = !stored;
-    this.pending.update(stored?.pending ?? []);
-    this.keys.update(stored);
-    this.panes.update(stored);
+    for (const each of this.stored) each.hidden = !stored;
+    this.unstored.hidden = Boolean(stored);
+    if (stored) this.facts(stored);
     this.figureTiles(totals, history, snapshot);
+  }
+
+  /** What only a checkpoint tells. */
+  facts(stored) {
+    this.intervals(stored.levels);
+    this.sources.update(stored.sources);
+    this.pending.update(stored.pending);
+    this.keys.update(stored);
+    this.panes.update();
   }
 
   /** The steps along the stream; one inside of a chain has no box, and stands behind the one before it. */
@@ -200,11 +210,11 @@ export class PipelineView {
     const speed = (perSecond) => perSecond === null ? "" : rate(perSecond);
     const tiles = [
       ["records in", count(totals.records_in), speed(totals.in_rate)],
-      ["watermark", totals.watermark.text, ""],
-      ["records out", count(totals.records_out), speed(totals.out_rate)],
-      ["epoch", count(snapshot.epoch), ""],
       ["lag", totals.lag, ""],
+      ["records out", count(totals.records_out), speed(totals.out_rate)],
+      ["watermark", totals.watermark.text, ""],
       ["state", totals.state, ""],
+      ["epoch", count(snapshot.epoch), ""],
       ["late", count(totals.late), "", false],
       ["dropped", count(totals.dropped), "", totals.dropped > 0],
       ["duplicates", count(totals.duplicates), "", totals.duplicates > 0],
@@ -214,7 +224,7 @@ export class PipelineView {
       this.tiles.append(...tiles.map(([name]) => element("div", { class: name === "watermark" || name === "records in" ? "tile broad" : "tile", "data-name": name },
         element("dt", {}, name), element("dd", {}, element("span", { class: "value" }), element("span", { class: "beside" })))));
       this.spark = element("span", { class: "spark-frame" });
-      this.tiles.children[0].append(this.spark);
+      this.tiles.querySelector("dd").append(this.spark);
     }
     tiles.forEach(([, value, beside, alarm], place) => {
       const tile = this.tiles.children[place];
@@ -226,18 +236,22 @@ export class PipelineView {
   }
 
   async drawGraph(topology) {
-    if (this.topology === topology) return;
+    if (this.topology === topology || Date.now() < this.graphDue) return;
     this.topology = topology;
     try {
-      this.graph.set(await this.ask(`pipelines/${this.place}/graph.json`));
+      const graph = await this.ask(`pipelines/${this.place}/graph.json`);
+      if (this.topology !== topology) return;
+      this.graph.set(graph);
       this.figures(this.snapshot);
     } catch (error) {
       this.graph.fail(error.message);
+      this.topology = null;
+      this.graphDue = Date.now() + GRAPH_AGAIN;
     }
   }
 
   intervals(levels) {
-    this.noLevels.hidden = levels.length > 0;
+    this.levelNote.hidden = levels.every((level) => level.intervals.length < 2);
     const shape = levels.map((level) => level.steps.join("\n")).join("\n\n");
     if (shape !== this.shape) {
       this.shape = shape;
@@ -253,23 +267,22 @@ export class PipelineView {
       const size = level.intervals.reduce((sum, its) => sum + its.size, 0), many = level.intervals.length;
       say(heading, `Level ${level.level}: ${level.steps.join(", ")}. ${many} interval${many === 1 ? "" : "s"}, ${bytes(size)} in files` +
         (hot ? `; ⚠ ${hot} with more than three times the average` : ""));
+      // One interval is all keys.
+      strip.element.hidden = many < 2;
       strip.update(level.intervals);
       table.update(level.intervals);
     });
   }
 
   /** What changes with the clock alone. */
-  tick(now = Date.now()) {
-    const committed = this.snapshot?.standing.committed;
-    if (committed) say(this.ago, `last commit ${duration(Math.max(0, Math.round(now / 1000 - committed)))} ago`.replace("0 ms", "0 s"));
-    else say(this.ago, "");
+  tick(clock) {
+    const { committed } = this.snapshot.standing, age = Math.max(0, Math.round(clock - committed));
+    say(this.ago, committed ? `last commit ${age ? duration(age) : "0 s"} ago` : "");
   }
 
   /** A sentence for screen readers. */
   summary() {
-    const { title, standing, totals, epoch } = this.snapshot;
-    if (!totals) return `${title}: ${WORDS[standing.phase]}.`;
-    const flow = totals.in_rate === null ? "" : `, ${rate(totals.in_rate).replace("/s", " records a second")}`;
-    return `${title}: ${WORDS[standing.phase]}, epoch ${count(epoch)}${flow}, lag ${totals.lag}.`;
+    const { title, standing, steps } = this.snapshot, still = steps.filter((step) => step.still).map((step) => step.step);
+    return `${title}: ${WORDS[standing.phase]}.` + (still.length ? ` The watermark of ${still.join(", ")} stands still.` : "");
   }
 }

@@ -1,6 +1,15 @@
 // Tables that are filled again and again: rows and cells stay, only texts change; a column without a value is left out.
 import { element, say } from "./elements.js";
 
+/** What has to be scrolled can be reached with the Tab key, and has a name there; what is seen whole needs neither. */
+export function scrollable(scroller, name) {
+  const more = scroller.scrollWidth > scroller.clientWidth + 1 || scroller.scrollHeight > scroller.clientHeight + 1;
+  for (const [attribute, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", name]]) {
+    if (more) scroller.setAttribute(attribute, value);
+    else scroller.removeAttribute(attribute);
+  }
+}
+
 /**
  * columns: [{ name, value(row) -> text, number, long, alarm(row) -> whether to mark the cell, make(row) -> an element instead }]
  * The first column names the row.
@@ -17,7 +26,9 @@ export class DataTable {
     this.empty = element("p", { class: "empty" }, empty);
     const table = element("table", {}, element("caption", { class: "visually-hidden" }, caption),
       element("thead", {}, this.head), this.body);
-    this.scroller = element("div", { class: "scroller", role: "region", "aria-label": caption, tabindex: "0" }, table);
+    this.scroller = element("div", { class: "scroller" }, table);
+    this.caption = caption;
+    new ResizeObserver(() => scrollable(this.scroller, this.caption)).observe(table);
     this.element = element("div", { class: "data" }, this.scroller, this.empty);
     this.shape = "";
   }
@@ -36,9 +47,6 @@ export class DataTable {
     }
     while (this.body.rows.length > rows.length) this.body.deleteRow(-1);
     rows.forEach((row, place) => this.fill(this.body.rows[place] ?? this.added(shown), row, shown));
-    // A table that is seen whole needs no stop of the Tab key.
-    const isWide = this.scroller.scrollWidth > this.scroller.clientWidth + 1;
-    this.scroller.tabIndex = isWide ? 0 : -1;
   }
 
   added(shown) {

@@ -127,6 +127,7 @@ class Course:
         rates = [None, *(_rate(a.records_in, b.records_in, a, b) for a, b in pairwise(samples))]
         return History(
             [sample.clock / 1e6 for sample in samples],
+            [sample.epoch for sample in samples],
             {name: [_seconds(sample.steps, name) for sample in samples] for name in names},
             rates[: len(samples)],
         )

@@ -28,6 +28,8 @@ class Phase(StrEnum):
     """Nothing is committed yet."""
     UNREADABLE = "unreadable"
     """The checkpoint cannot be read."""
+    UNREAD = "unread"
+    """The checkpoint is being read for the first time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ class History:
 
     clocks: Sequence[float]
     """Wall-clock times, seconds since 1970."""
+    epochs: Sequence[int]
+    """Numbers of the epochs at these times; those between two of them were not seen."""
     watermarks: Mapping[str, Sequence[float | None]]
     """Step -> its watermark at each of these times, seconds since 1970; None at the ends of time."""
     in_rates: Sequence[float | None]

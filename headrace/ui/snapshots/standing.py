@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from headrace.lowlevel.storage.credentials import hidden
 from headrace.ui.snapshots.snapshot import Phase, Standing
 
+_LONGEST = 300
+"""Characters of a line of an error's message, at most."""
 QUIET_SECONDS = 30.0
 """Seconds without a commit after which a driver is said to wait, or to be silent."""
 
 FINISHED = "The input has ended, and nothing is left to do."
 NOT_BEGUN = "Nothing is committed yet. The first epoch appears here when it is."
+NO_EPOCH = "This run has committed no epoch yet. The first one appears here when it is."
 _DEAD = "The driver has ended before its input has; the same command goes on from the last commit."
+_STOPPED = "The run was stopped before its input has ended. With a checkpoint, the same command goes on from there."
 _WAITING = "The driver lives. It waits for input or for a timer, or its epoch takes long."
 _SILENT = "Nothing is committed. The driver waits for input, or it has ended: look for it where it was started."
 
@@ -38,6 +43,26 @@ def standing_of(
     if now - max(committed, taken or 0.0) < QUIET_SECONDS:
         return Standing(Phase.RUNNING, "Epochs are being committed.", committed)
     return Standing(Phase.WAITING, _WAITING, committed) if alive else Standing(Phase.SILENT, _SILENT, committed)
+
+
+def standing_of_end(error: BaseException | None, is_complete: bool, committed: float | None = None) -> Standing:
+    """The standing of a run that has ended here.
+
+    Args:
+        error: What the run ended with; None if it ended by itself, or was told to.
+        is_complete: Whether its input had ended.
+        committed: The time of its last commit, seconds since 1970; None if it had none.
+
+    >>> standing_of_end(ValueError("no score"), False).sentence
+    'The run has failed with ValueError: no score'
+    """
+    if isinstance(error, Exception):
+        # What is between the first line and the last is a traceback.
+        first, *rest = hidden(str(error)).splitlines() or [""]
+        told = "\n".join(line[:_LONGEST] for line in (f": {first}" if first else "", *rest[-1:]))
+        return Standing(Phase.FAILED, f"The run has failed with {type(error).__name__}{told}", committed)
+    is_finished = error is None and is_complete
+    return Standing(Phase.FINISHED if is_finished else Phase.DEAD, FINISHED if is_finished else _STOPPED, committed)
 
 
 def _not_begun(alive: bool | None) -> Standing:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from heapq import nlargest
+from itertools import islice
 
 from headrace.lowlevel import CheckpointView
 from headrace.lowlevel.checkpoint.inspection.values import StoredLine, StoredState
+from headrace.lowlevel.coders.coder import STANDARD_KEYS, key_hash_of
 from headrace.sdk.model.short_text import text_of
 from headrace.sdk.recording.checkpoint_recording import recording_at
-from headrace.sdk.recording.checkpoint_report import instant, plain, purpose_of
+from headrace.sdk.recording.checkpoint_report import instant, purpose_of
 from headrace.sdk.recording.recording import Recording
+from headrace.sdk.recording.stored_timer import has_windows
 from headrace.sdk.visualization.plots.page import page
 from headrace.sdk.visualization.plots.panel import panels
+from headrace.ui.snapshots.stored_values import cell_names, column_text, value_text
 
 SCANNED = 10_000
 """Entries that are looked at for the keys with the most state, at most."""
@@ -32,6 +36,8 @@ class KeyRow:
     """How much is stored of one key."""
 
     key: str
+    id: str
+    """Names the key in a question, as its text may be cut short, or be that of another one, too."""
     entries: int
     """Cells, or lines of columns."""
     bytes: int | None
@@ -63,6 +69,7 @@ def largest_keys(view: CheckpointView, step: str, most: int = LISTED) -> KeyList
     """The keys of a step with the most state, among the first `SCANNED` entries. Raises `UnknownStepError`."""
     _require(view, step)
     assert view.manifest is not None, "a step is known"
+    keys: dict[str, object] = {}
     entries: dict[str, int] = {}
     sizes: dict[str, int] = {}
     scanned, complete = 0, True
@@ -71,13 +78,31 @@ def largest_keys(view: CheckpointView, step: str, most: int = LISTED) -> KeyList
             complete = False
             break
         scanned += 1
-        name = text_of(key)
+        name = _id(key)
+        keys.setdefault(name, key)
         entries[name] = entries.get(name, 0) + 1
         if size is not None:
             sizes[name] = sizes.get(name, 0) + size
-    rows = (KeyRow(key, count, sizes.get(key)) for key, count in entries.items())
+    rows = (KeyRow(_written(keys[name]), name, count, sizes.get(name)) for name, count in entries.items())
     largest = nlargest(most, rows, lambda row: (row.bytes or 0, row.entries))
     return KeyList(view.manifest.epoch, largest, scanned, complete, _timers(view, step))
+
+
+def _id(key: object) -> str:
+    """The hash of a key, as long as those of stores. Of a class that is not known here, that of its bytes."""
+    return key_hash_of(STANDARD_KEYS.encode(key)).hex()
+
+
+def _written(key: object) -> str:
+    r"""A key as text. One that is a text is in quotes where it would be taken for something else, or cannot be seen.
+
+    >>> [_written(key) for key in ("red", 7, "7", " ", "a\nb", ("red", 7))]
+    ['red', '7', "'7'", "' '", "'a\\nb'", "('red', 7)"]
+    """
+    is_plain = not isinstance(key, str) or (
+        key == key.strip() != "" and key.isprintable() and len([*_meanings(key)]) == 1
+    )
+    return text_of(key if is_plain else repr(key))
 
 
 def _entries(view: CheckpointView, step: str) -> Iterator[tuple[object, int | None]]:
@@ -94,7 +119,7 @@ def _entries(view: CheckpointView, step: str) -> Iterator[tuple[object, int | No
 def _timers(view: CheckpointView, step: str, most: int = 10) -> list[dict[str, object]]:
     return [
         {
-            "key": text_of(timer.key),
+            "key": _written(timer.key),
             "for": purpose_of(view, timer),
             "clock": timer.domain.name.lower().replace("_", " "),
             "due": instant(timer.timestamp),
@@ -106,15 +131,30 @@ def _timers(view: CheckpointView, step: str, most: int = 10) -> list[dict[str, o
 def entries_of_key(view: CheckpointView, step: str, key: str) -> list[KeyEntry]:
     """Everything that is stored of a key, written as text or as a Python literal. Raises `UnknownStepError`."""
     _require(view, step)
+    found = []
     for value in _meanings(key):
-        state, lines = None, list[StoredLine]()
         # A value may be of a type that no key of the checkpoint can have.
         with suppress(TypeError, ValueError):
-            state, lines = view.state_of(step, value), view.lines_of(step, value)
-        if state is not None or lines:
-            found = [] if state is None else list(_of_state(view, step, state))
-            return found + [KeyEntry(_texts(dict(line.columns))) for line in lines[:LISTED]]
-    return []
+            found += _entries_of(view, step, view.state_of(step, value), view.lines_of(step, value))
+    return found
+
+
+def entries_of_id(view: CheckpointView, step: str, key: str) -> list[KeyEntry]:
+    """Everything that is stored of a key of `largest_keys`, by its id. Raises `UnknownStepError`."""
+    _require(view, step)
+    state = next((state for state in islice(view.states(step), SCANNED) if _id(state.key) == key), None)
+    lines = [line for line in islice(view.lines(step), SCANNED) if _id(line.key) == key]
+    return _entries_of(view, step, state, lines)
+
+
+def _entries_of(
+    view: CheckpointView, step: str, state: StoredState | None, lines: Iterable[StoredLine]
+) -> list[KeyEntry]:
+    found = [] if state is None else list(_of_state(view, step, state))
+    return found + [
+        KeyEntry({name: column_text(name, value) for name, value in line.columns.items()})
+        for line in islice(lines, LISTED)
+    ]
 
 
 def _meanings(key: str) -> Iterator[object]:
@@ -132,19 +172,17 @@ def _of_state(view: CheckpointView, step: str, state: StoredState) -> Iterator[K
     if isinstance(state.state, bytes):
         coder = view.coder_of(step)
         if coder is None:
-            yield KeyEntry({"cell": "state", "bytes": f"{len(state.state):,}"})
+            yield KeyEntry({"cell": "state", **_contents(state.state)})
         else:
-            yield KeyEntry({"cell": "state", **_texts({"value": coder.decode(state.state)})})
+            yield KeyEntry({"cell": "state", "value": value_text(coder.decode(state.state))})
+    of_windows = has_windows(view, step)
     for name, data in state.cells.items():
-        yield KeyEntry({"cell": _cell(name), "bytes": f"{len(data):,}"})
+        yield KeyEntry({**cell_names(name, of_windows), **_contents(data)})
 
 
-def _cell(name: bytes) -> str:
-    return name.decode() if name.isascii() and name.decode().isprintable() else repr(name)[2:-1]
-
-
-def _texts(values: dict[str, object]) -> dict[str, str]:
-    return {name: text_of(plain(value)) for name, value in values.items()}
+def _contents(data: bytes) -> dict[str, str]:
+    value = value_text(data)
+    return {"bytes": f"{len(data):,}"} | ({} if value.startswith(("b'", 'b"')) else {"value": value})
 
 
 def _require(view: CheckpointView, step: str) -> None:

@@ -8,14 +8,28 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
-from tests.pageruns import asked, finished, stopped
+from tests.pageruns import asked, finished, news, stopped
 
+FAILING = """
+import time
+import headrace as beam
+
+def refusing(number):
+    time.sleep(0.05)
+    if number == 60:
+        raise ValueError("a number that is refused")
+    return ("sum", number)
+
+def pipeline(pipeline):
+    pipeline | "Numbers" >> beam.Create(range(1000)) | "Refusing" >> beam.Map(refusing) | beam.CombinePerKey(sum)
+"""
 SLOW = """
 import time
 import headrace as beam
@@ -54,7 +68,7 @@ def port_in(said: IO[str] | None) -> int:
 
 
 def live(port: int) -> Any:
-    return json.loads(asked(port, "/live.json").text)
+    return news(port)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -87,3 +101,24 @@ def test_a_run_serves_its_page_and_says_where(tmp_path: Path) -> None:
         assert running.wait(timeout=30) == 143
     with pytest.raises(OSError, match="refused"):
         asked(port, "/live.json")
+
+
+def test_the_page_of_a_run_that_fails_says_so_and_why(tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(FAILING)
+    options = ["--runner=LocalRunner", "--max_records_per_epoch=2", "--no-progress"]
+    with command(tmp_path, "run", "failing.py", *options, "--ui=0") as running:
+        port, standing = port_in(running.stderr), dict[str, Any]()
+        with suppress(OSError, HTTPException):
+            while standing.get("phase") in (None, "unread", "empty", "running"):
+                standing = live(port)[0]["snapshot"]["standing"]
+        assert running.wait(timeout=30) == 1
+    assert standing["phase"] == "failed"
+    assert "a number that is refused" in standing["sentence"]
+
+
+def test_checkpoints_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    finished(tmp_path / "scores" / "state")
+    stopped(tmp_path / "teams" / "state")
+    with command(tmp_path, "ui", "scores/state", "teams/state", "--listen=0") as serving:
+        titles = [each["snapshot"]["title"] for each in live(port_in(serving.stdout))]
+    assert titles == ["scores/state", "teams/state"]

@@ -22,7 +22,7 @@ from headrace.ui.access import Access
 from headrace.ui.application import Application
 from headrace.ui.pipelines import RunningPipeline, StoredPipeline
 from headrace.ui.server import PageServer
-from tests.pageruns import Answer, asked, finished, stopped
+from tests.pageruns import Answer, asked, finished, news, stopped
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +51,15 @@ def document(server: PageServer, path: str) -> Any:
 
 
 def test_one_document_has_all_pipelines(server: PageServer) -> None:
-    news = document(server, "/live.json")
-    assert [each["snapshot"]["title"] for each in news] == ["ended", "broken", "here"]
-    assert news[0]["snapshot"]["totals"]["records_in"] == 21
-    assert news[2]["snapshot"]["standing"]["phase"] == "empty"
+    pipelines = news(server.port)
+    assert [each["snapshot"]["title"] for each in pipelines] == ["ended", "broken", "here"]
+    assert pipelines[0]["snapshot"]["totals"]["records_in"] == 21
+    assert pipelines[2]["snapshot"]["standing"]["phase"] == "empty"
 
 
 def test_what_is_known_is_not_sent_again(server: PageServer) -> None:
-    versions = [each["version"] for each in document(server, "/live.json")]
-    again = document(server, f"/live.json?known={versions[0]},old,{versions[2]}")
+    versions = [each["version"] for each in news(server.port)]
+    again = news(server.port, f"{versions[0]},old,{versions[2]}")
     assert [each["snapshot"] is None for each in again] == [True, False, True]
 
 
@@ -70,7 +70,7 @@ def test_graph_keys_contents_and_panes(server: PageServer) -> None:
     assert {row["key"] for row in keys["keys"]} == {"red", "blue"}
     assert keys["complete"]
     [entry, *_] = document(server, "/pipelines/1/keys.json?step=Sum&key=red")["entries"]
-    assert set(entry) == {"cell", "bytes"}
+    assert (entry["cell"], entry["window"]) == ("window", "1970-01-01 00:02:00 to 1970-01-01 00:03:00")
     assert document(server, "/pipelines/1/keys.json?step=Sum&key=green")["entries"] == []
     steps = {step["step"]: step for step in document(server, "/pipelines/0/recorded.json")}
     assert (steps["Sum"]["recorded"], set(steps["Sum"]["keys"])) == (True, {"red", "blue"})
@@ -236,7 +236,7 @@ def test_it_stops_with_its_thread_though_somebody_is_connected() -> None:
     with PageServer([], "127.0.0.1", 0) as serving:
         waiting = http.client.HTTPConnection("127.0.0.1", serving.port)
         waiting.request("GET", "/live.json")
-        assert Answer(waiting.getresponse()).text == "[]"
+        assert json.loads(Answer(waiting.getresponse()).text)["pipelines"] == []
         port = serving.port
     assert serving._thread is not None
     assert not serving._thread.is_alive()
@@ -253,14 +253,14 @@ def test_many_readers_at_once_get_the_same(server: PageServer) -> None:
     for reader in readers:
         reader.join()
     assert len(found) == 12
-    assert len({json.loads(text)[0]["version"] for text in found}) == 1
+    assert len({json.loads(text)["pipelines"][0]["version"] for text in found}) == 1
 
 
 def test_a_checkpoint_that_is_gone_is_an_answer_too(tmp_path: Path) -> None:
     pipeline = StoredPipeline(str(tmp_path / "nothing"))
     with PageServer([pipeline], "127.0.0.1", 0) as serving:
-        [news] = json.loads(asked(serving.port, "/live.json").text)
-        assert news["snapshot"]["standing"]["phase"] == "unreadable"
+        [pipeline] = news(serving.port)
+        assert pipeline["snapshot"]["standing"]["phase"] == "unreadable"
         answer = asked(serving.port, "/pipelines/0/keys.json?step=Sum")
         assert answer.status == 503
         assert "there is no checkpoint" in json.loads(answer.text)["error"]

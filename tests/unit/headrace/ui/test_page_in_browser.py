@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+import headrace as beam
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import EpochProgress
+from headrace.runners.local import LocalRunner
 from headrace.ui.pipelines import RunningPipeline, StoredPipeline
 from headrace.ui.server import PageServer
 from tests.browser import PROGRAM, Browser
@@ -131,8 +134,22 @@ def test_every_chart_has_a_table_and_every_part_a_name(page: Page) -> None:
     )
     assert run("[...document.querySelectorAll('input, select')].every((its) => its.labels.length === 1)")
     assert run("document.querySelectorAll('main').length === 1 && document.querySelectorAll('h1').length === 1")
+    assert run("[...document.querySelectorAll('dl.tiles > div > *')].every((its) => /D[TD]/.test(its.tagName))")
+
+
+def test_screen_readers_are_told_of_standings_and_not_of_figures(page: Page) -> None:
     summary = page.until("document.getElementById('summary').textContent")
-    assert "ended: finished, epoch 11" in summary
+    assert summary.startswith("ended: finished. broken: ")
+    page.running.note(EpochProgress(100, 4_321, 2, 0, 0, 5, int(time.time() * 1e6), 8, 0.25))
+    page.until("document.querySelector('#pipeline2 .tiles').innerText.includes('4,321')")
+    assert page.browser.run("document.getElementById('summary').textContent").startswith("ended: finished. broken: ")
+    assert "4,321" not in page.browser.run("document.getElementById('summary').textContent")
+
+
+def list_steps(page: Page) -> None:
+    button = "[...document.querySelectorAll('#pipeline0 button')].find((its) => its.textContent.startsWith('List'))"
+    page.browser.run(f"{button}.hidden || {button}.click()")
+    page.until(f"{button}.hidden")
 
 
 def test_the_keyboard_reaches_state_and_panes(page: Page) -> None:
@@ -140,14 +157,22 @@ def test_the_keyboard_reaches_state_and_panes(page: Page) -> None:
     run = page.browser.run
     run("document.querySelector('#pipeline0 form.fields input').focus()")
     page.browser.press("Tab")
-    assert run("document.activeElement.textContent") == "Look"
+    assert run("document.activeElement.textContent") == "Show state"
     assert run("getComputedStyle(document.activeElement).outlineStyle") == "solid", "what has the focus is seen"
     page.browser.press(" ")
-    page.until(
-        "document.querySelector('#pipeline0 .results table') !== null"
-        " && document.body.innerText.includes('keys with the most state')"
-    )
-    run("[...document.querySelectorAll('#pipeline0 button')].find((its) => its.textContent.startsWith('Find')).click()")
+    page.until("document.body.innerText.includes('keys with the most state')")
+    run("[...document.querySelectorAll('#pipeline1 form.fields button')][0].focus()")
+    page.browser.press(" ")
+    page.until("document.querySelectorAll('#pipeline1 .results button').length === 2")
+    run("document.querySelector('#pipeline1 .results button').focus()")
+    page.browser.press(" ")
+    page.until("document.activeElement.textContent.startsWith('key ')")
+    assert "entr" in run("document.activeElement.textContent"), "the button is gone, so the focus is on what it says"
+    assert "window\t" in run("document.querySelector('#pipeline1 .entries').innerText")
+    page.browser.press("Tab")
+    run("[...document.querySelectorAll('#pipeline1 button')].find((its) => its.textContent.startsWith('Back')).click()")
+    page.until("document.querySelectorAll('#pipeline1 .results button').length === 2")
+    list_steps(page)
     page.until("document.activeElement.tagName === 'SELECT' && document.activeElement.options.length === 2")
     assert "Sum: " in run("document.activeElement.options[0].textContent")
     run("[...document.querySelectorAll('#pipeline0 button')].find((its) => its.textContent === 'Draw').click()")
@@ -158,3 +183,38 @@ def test_the_keyboard_reaches_state_and_panes(page: Page) -> None:
 def test_the_browser_has_refused_nothing(page: Page) -> None:
     page.browser.run("1")
     assert page.browser.problems == []
+
+
+def test_a_picture_that_cannot_be_drawn_says_why(page: Page) -> None:
+    list_steps(page)
+    page.browser.run(
+        "(() => { const key = document.querySelector('#pipeline0 input[list]'); key.value = 'nobody';"
+        " key.form.requestSubmit(); })()"
+    )
+    page.until("document.querySelector('#pipeline0').innerText.includes(\"has seen no key 'nobody'\")")
+    assert page.browser.run("document.querySelector('#pipeline0 iframe').hidden")
+    assert [problem for problem in page.browser.problems if "404" not in problem] == []
+    page.browser.problems.clear()
+
+
+LONG = "AStepWhoseNameHasNoSpaceAndIsFarLongerThanAnyScreenIsWideSoThatItCannotStandOnOneLine"
+
+
+def test_another_run_at_the_same_place_is_shown_as_itself(tmp_path: Path) -> None:
+    long = beam.Pipeline(LocalRunner(), PipelineOptions(checkpoint=str(tmp_path / "long")))
+    _ = long | beam.Create([("red", 1)]) | LONG >> beam.CombinePerKey(sum)
+    long.run()
+    ended, other = (StoredPipeline(place) for place in (finished(tmp_path / "ended"), str(tmp_path / "long")))
+    with PageServer([ended, other], "127.0.0.1", 0) as server, Browser(tmp_path / "profile", server.address) as browser:
+        page = Page(browser, RunningPipeline("none"))
+        page.until("document.querySelectorAll('.pipeline .box').length > 6")
+        browser.show_at(400)
+        time.sleep(0.3)
+        assert browser.run("document.documentElement.scrollWidth") == 400
+        assert browser.run(STICKING_OUT) == []
+        server.__exit__(None, None, None)
+        page.until("document.getElementById('link').textContent.endsWith('what served the page has ended')")
+        with PageServer([other], "127.0.0.1", server.port):
+            page.until("document.querySelectorAll('.pipeline').length === 1")
+            page.until("document.querySelector('.graph').textContent.includes('AStepWhoseName')")
+            assert browser.run("document.getElementById('link').textContent") == "live"

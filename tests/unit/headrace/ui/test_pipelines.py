@@ -156,6 +156,35 @@ def test_new_commits_are_followed_and_a_new_checkpoint_begins_anew(tmp_path: Pat
     assert pipeline.snapshot().epoch == 7
 
 
+def test_a_new_checkpoint_with_the_numbers_of_the_one_before_has_its_own_facts(tmp_path: Path) -> None:
+    place = tmp_path / "state"
+    stopped(place)
+    pipeline = StoredPipeline(str(place))
+    pipeline.snapshot()
+    _remove(place)
+    stopped(place, rows=[(("green", n), 10 * n * 1_000_000) for n in range(20)])
+    pipeline.reader._pace._due = 0.0  # type: ignore[union-attr] - a stored pipeline has a reader
+    shown = pipeline.snapshot()
+    assert shown.epoch == 7
+    assert shown.stored is not None
+    assert "key green" in shown.stored.watermarks[0].held_by
+
+
+def test_what_was_committed_while_nobody_looked_is_found_in_the_log(tmp_path: Path) -> None:
+    place = str(tmp_path / "state")
+    stopped(Path(place))
+    pipeline = StoredPipeline(place)
+    first = pipeline.snapshot()
+    for sample in pipeline._course.samples:
+        object.__setattr__(sample, "clock", sample.clock - 60_000_000)
+    finished(Path(place))
+    pipeline.reader._pace._due = 0.0  # type: ignore[union-attr] - a stored pipeline has a reader
+    later = pipeline.snapshot()
+    assert first.epoch is not None and later.epoch is not None and later.epoch > first.epoch + 1
+    assert later.history is not None
+    assert later.history.epochs == list(range(1, later.epoch + 1))
+
+
 def _remove(folder: Path) -> None:
     for path in sorted(folder.rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
@@ -14,16 +13,22 @@ from unittest.mock import patch
 
 import pytest
 
+import headrace as beam
+from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import EpochProgress
+from headrace.runners.local import LocalRunner
 from headrace.runners.reporting import Reporters
 from headrace.ui import PageReporter, pipelines
 from headrace.ui.reporter import page_address
 from headrace.ui.snapshots import course
-from tests.pageruns import asked, scores
+from headrace.ui.snapshots.snapshot import Phase
+from tests.pageruns import news, scores
 
 
 def live(reporter: PageReporter) -> Any:
-    return json.loads(asked(_port(reporter), "/live.json").text)[0]["snapshot"]
+    return news(_port(reporter))[0]["snapshot"]
 
 
 def _port(reporter: PageReporter) -> int:
@@ -53,11 +58,19 @@ def test_the_page_of_a_run_follows_it(tmp_path: Path) -> None:
     assert page._server._thread is not None and not page._server._thread.is_alive()
 
 
-@pytest.mark.parametrize(("error", "phase"), [(None, "finished"), (ValueError("x"), "failed")])
-def test_a_page_that_is_open_is_told_how_the_run_ends(error: Exception | None, phase: str) -> None:
+@pytest.mark.parametrize(
+    ("error", "watermark", "phase"),
+    [
+        (None, MAX_TIMESTAMP, "finished"),
+        (None, 0, "dead"),
+        (ValueError("x"), MAX_TIMESTAMP, "failed"),
+        (KeyboardInterrupt(), 0, "dead"),
+    ],
+)
+def test_a_page_that_is_open_is_told_how_the_run_ends(error: BaseException | None, watermark: int, phase: str) -> None:
     page, shown = PageReporter(), []
     page.__enter__()
-    page(EpochProgress(1, 1, 1, 0, 0, 0, int(time.time() * 1e6), 0, 0.1))
+    page(EpochProgress(1, 1, 1, 0, 0, watermark, int(time.time() * 1e6), 0, 0.1))
     live(page)
 
     def ask() -> None:
@@ -71,6 +84,15 @@ def test_a_page_that_is_open_is_told_how_the_run_ends(error: Exception | None, p
     page.__exit__(None if error is None else type(error), error, None)
     reader.join()
     assert (shown[0], shown[-1]) == ("running", phase)
+
+
+def test_a_run_without_grouping_has_finished_too() -> None:
+    page = PageReporter()
+    pipeline = beam.Pipeline(LocalRunner(), PipelineOptions(progress=page))
+    _ = pipeline | beam.Create([1, 2]) | beam.Map(str)
+    with page:
+        pipeline.run()
+    assert page._pipeline.snapshot().standing.phase is Phase.FINISHED
 
 
 def test_a_run_that_nobody_looks_at_ends_at_once() -> None:
@@ -110,6 +132,29 @@ def test_the_page_is_one_of_several_reporters(tmp_path: Path) -> None:
     with Reporters(page, Counting()) as reporters:
         scores(progress=reporters).run()
         assert live(page)["epoch"] == told[-1]
+
+
+def test_one_of_several_reporters_is_told_with_what_the_run_has_failed() -> None:
+    page = PageReporter()
+    with pytest.raises(StepError), Reporters(page) as reporters:
+        scores(fail_at=14, progress=reporters).run()
+    standing = page._pipeline.snapshot().standing
+    assert standing.phase is Phase.FAILED
+    assert "a score that is refused" in standing.sentence
+    assert standing.committed is not None
+
+
+def test_the_last_commit_is_read_though_it_is_not_due(tmp_path: Path) -> None:
+    page = PageReporter(checkpoint=str(tmp_path / "state"))
+
+    def look(progress: EpochProgress) -> None:
+        page(progress)
+        page._pipeline.snapshot()
+
+    with page:
+        scores(checkpoint=str(tmp_path / "state"), progress=look).run()
+    shown = page._pipeline.snapshot()
+    assert shown.stored is not None and shown.stored.epoch == shown.epoch
 
 
 @pytest.mark.parametrize("library", ["fast_sugiyama", "starlette", "uvicorn"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from unittest.mock import patch
 
@@ -12,8 +15,13 @@ from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointVi
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.ui.snapshots import stored_state
-from headrace.ui.snapshots.stored_state import UnknownStepError, entries_of_key, largest_keys
+from headrace.ui.snapshots.stored_state import UnknownStepError, entries_of_id, entries_of_key, largest_keys
+from headrace.ui.snapshots.stored_values import value_text
 from tests.pageruns import stopped
+
+
+class Colour(Enum):
+    RED = "red"
 
 
 class Lengths(Computation):
@@ -43,6 +51,74 @@ def test_keys_with_the_most_state_come_first(cells: CheckpointView) -> None:
     assert (found.scanned, found.complete) == (6, True)
 
 
+ODD = [
+    "7",
+    7,
+    " ",
+    "",
+    "a\nb",
+    "x" * 10_000,
+    "x" * 9_999,
+    frozenset([1]),
+    b"\x00",
+    "<script>alert(1)</script>",
+    Colour.RED,
+]
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> CheckpointView:
+    place = str(tmp_path_factory.mktemp("odd"))
+    topology = Topology()
+    topology.injector("keys", BoundedInjector([(key, 1) for key in ODD]))
+    topology.computation("lengths", Lengths(), {"keys": lambda key: key}, [])
+    LocalRunner().run_topology(topology, RunOptions(checkpoint=place))
+    return CheckpointView.of(checkpoint_store(place))
+
+
+def test_every_key_of_the_list_leads_to_its_state(odd: CheckpointView) -> None:
+    rows = largest_keys(odd, "lengths").keys
+    assert len(rows) == len({row.id for row in rows}) == len(ODD), "one that looks like another is a key of its own"
+    assert {"7", "'7'", "''", "' '", "'a\\nb'", "<script>alert(1)</script>"} <= {row.key for row in rows}
+    for row in rows:
+        assert [entry.fields["cell"] for entry in entries_of_id(odd, "lengths", row.id)] == ["state", "last"], row.key
+    assert entries_of_id(odd, "lengths", "nothing") == []
+
+
+def test_a_text_that_looks_like_a_number_is_written_in_quotes(odd: CheckpointView) -> None:
+    assert len(entries_of_key(odd, "lengths", "'7'")) == 2
+    assert len(entries_of_key(odd, "lengths", "7")) == 4, "of the number and of the text"
+
+
+def test_state_of_plain_values_can_be_read(odd: CheckpointView) -> None:
+    [state, _] = [entry.fields for entry in entries_of_key(odd, "lengths", "' '")]
+    assert state["value"] == "x" * 10
+
+
+class Evil:
+    """Runs code when it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (pytest.fail, ("code has run",))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(pickle.dumps(Evil()), pickle.dumps([Evil()]), pickle.dumps(Colour.RED), pickle.dumps(Decimal(1))),
+        *(b"\x80\x05", b"\x80\x05r\xff\xff\xff\xffN.", b"\x80\x05]\x94h\x07.", b"\x80\x05cbuiltins\nexit\n)R."),
+    ],
+)
+def test_a_pickle_of_anything_else_is_shown_as_bytes(data: bytes) -> None:
+    assert value_text(data).startswith("b'\\x80"), "and no class is looked for"
+
+
+def test_a_value_that_holds_itself_many_times_is_short(data: object = None) -> None:
+    for _ in range(40):
+        data = [data] * 10
+    assert len(value_text(pickle.dumps(data))) <= 80
+
+
 def test_what_was_not_looked_at_is_said(cells: CheckpointView) -> None:
     with patch.object(stored_state, "SCANNED", 3):
         found = largest_keys(cells, "lengths")
@@ -69,7 +145,7 @@ def test_lines_of_columns_have_their_fields(tmp_path: Path) -> None:
     assert {row.key: row.bytes for row in found.keys} == {"red": None, "blue": None}
     fields = [entry.fields for entry in entries_of_key(view, "Sum", "red")]
     assert {"start", "end"} <= fields[0].keys()
-    assert "180000000" in {each["end"] for each in fields}
+    assert "1970-01-01 00:03:00" in {each["end"] for each in fields}
 
 
 def test_timers_are_told_by_their_windows(tmp_path: Path) -> None:
