@@ -91,6 +91,14 @@ def test_a_page_that_is_wrong_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert run_page("<!-- on Spark -->\n```python\n1 / 0\n```\n\n```text\n1\n```\n", "page") == 0
 
 
+def test_a_page_saves_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = "<!-- saved as one.py -->\n```python\nprint(1 / 1)\n```\n"
+    assert run_page(f"`one.py`:\n\n{program}\n```sh\npython one.py\n```\n\n```text\n1.0\n```\n", "page") == 1
+    with pytest.raises(AssertionError, match=r"does not say that the block behind line 2 is one\.py"):
+        run_page(program, "page")
+
+
 def test_a_page_goes_where_its_commands_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_page("```sh\nmkdir there\ncd there\n```\n\n```sh\npwd\n```\n\n" + f"```text\n{tmp_path}/there\n```\n", "page")
