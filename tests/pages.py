@@ -4,6 +4,7 @@ A block of `text` behind another says what that prints. A comment on the line be
 
     <!-- on Spark -->            the block needs a Spark session: it is run in the Spark suite
     <!-- not run: REASON -->     it cannot be run here
+    <!-- saved as FILE -->       the block is not run but written to a file, which later blocks use
     <!-- as it was -->           text that another run prints otherwise (times, process numbers)
 """
 
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-ON_SPARK, AS_IT_WAS, NOT_RUN = "on Spark", "as it was", "not run"
+ON_SPARK, AS_IT_WAS, NOT_RUN, SAVED = "on Spark", "as it was", "not run", "saved as "
 _BLOCK = re.compile(r"^(?:<!-- ([^\n]*) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -37,7 +38,7 @@ class Block(NamedTuple):
 
     @property
     def is_run(self) -> bool:
-        return self.language in ("python", "sh") and not self.remark.startswith(NOT_RUN)
+        return self.language in ("python", "sh") and not self.remark.startswith((NOT_RUN, SAVED))
 
 
 def blocks(text: str) -> list[Block]:
@@ -60,7 +61,10 @@ def needs_spark(page: Path) -> bool:
 
 
 def run_page(text: str, name: str, on_spark: bool = False) -> int:
-    """Run a page in the current folder; returns how many blocks were run. Those on Spark are left out if it is not."""
+    """Run a page in the current folder; returns how many blocks were run. Those on Spark are left out if it is not.
+
+    Which files the page saves, it has to say, too.
+    """
     names: dict[str, object] = {"__name__": "__main__"}
     said: str | None = None
     count = 0
@@ -68,6 +72,13 @@ def run_page(text: str, name: str, on_spark: bool = False) -> int:
         if block.is_run and (on_spark or block.remark != ON_SPARK):
             said = _printed(block, name, names) if block.language == "python" else _answered(block, name)
             count += 1
+        elif block.remark.startswith(SAVED):
+            file = block.remark.removeprefix(SAVED)
+            assert f"`{file}`" in text, (
+                f"{name}: the page does not say that the block behind line {block.line} is {file}"
+            )
+            Path(file).write_text(block.code, encoding="utf-8")
+            said = None
         elif block.language == "text":
             assert said is None or block.remark == AS_IT_WAS or said == block.code, (
                 f"{name}: the block before line {block.line} prints\n{said}"
