@@ -5,8 +5,8 @@ import { KeyExplorer, PanePlayer } from "./explorer.js";
 import { Graph } from "./graph.js";
 import { DataTable } from "./tables.js";
 
-const SIGNS = { running: "▶", waiting: "◷", silent: "?", dead: "✕", failed: "✕", finished: "✓", empty: "○", unreadable: "!" };
-const WORDS = { running: "running", waiting: "waiting", silent: "no news", dead: "stopped", failed: "failed", finished: "finished", empty: "not begun", unreadable: "unreadable" };
+const SIGNS = { running: "▶", waiting: "◷", silent: "?", dead: "✕", failed: "✕", finished: "✓", starting: "◌", empty: "○", unreadable: "!" };
+const WORDS = { running: "running", waiting: "waiting", silent: "no news", dead: "stopped", failed: "failed", finished: "finished", starting: "starting", empty: "not begun", unreadable: "unreadable" };
 const ONLY_STORED = "Only a checkpoint tells this. Run the pipeline with --checkpoint=PLACE.";
 
 const text = (name) => (row) => row[name] ?? "";

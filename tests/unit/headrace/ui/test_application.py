@@ -54,7 +54,7 @@ def test_one_document_has_all_pipelines(server: PageServer) -> None:
     news = document(server, "/live.json")
     assert [each["snapshot"]["title"] for each in news] == ["ended", "broken", "here"]
     assert news[0]["snapshot"]["totals"]["records_in"] == 21
-    assert news[2]["snapshot"]["standing"]["phase"] == "empty"
+    assert news[2]["snapshot"]["standing"]["phase"] == "starting"
 
 
 def test_what_is_known_is_not_sent_again(server: PageServer) -> None:
