@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from threading import Lock
 
 from headrace.lowlevel import CheckpointError, CheckpointView, Topology
@@ -29,6 +30,8 @@ _SHARE_OF_RUN, _SHARE_OF_OWN = 0.001, 0.2
 _LEAST_SECONDS = 0.9
 _UNSEEN = 5_000_000
 """Microseconds between two commits that are seen, from which on those between them are looked for in the log."""
+_STARTING = "The run starts, on Spark within a minute. The first epoch appears here when it is committed."
+_CONTINUED = "The run starts. Until its first epoch is committed, this is the last commit before it."
 
 
 class NothingStoredError(LookupError):
@@ -96,10 +99,28 @@ def _commit_of(view: CheckpointView | None) -> tuple[str, int, int] | None:
 
 
 class StoredPipeline:
-    """A pipeline that is read from its checkpoint, whether it runs somewhere, has ended or was killed."""
+    """A pipeline that is read from its checkpoint, whether it runs somewhere, has ended or was killed.
 
-    def __init__(self, place: str, now: Callable[[], float] = time.time, title: str | None = None) -> None:
-        self.reader: CheckpointReader | None = CheckpointReader(place)
+    Args:
+        place: Directory or URL of the checkpoint.
+        now: Gives the time, seconds since 1970.
+        title: What the pipeline is called; by default after the place.
+        key: The secret that the checkpoint is signed with; None for that of the environment.
+        is_resumed: Whether this process is about to continue it: no other one runs it, and reading may cost little.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        now: Callable[[], float] = time.time,
+        title: str | None = None,
+        key: str | None = None,
+        is_resumed: bool = False,
+    ) -> None:
+        self.reader: CheckpointReader | None = CheckpointReader(
+            place, key, _SHARE_OF_RUN if is_resumed else _SHARE_OF_OWN
+        )
+        self._is_resumed = is_resumed
         self._reader = self.reader
         self._now = now
         self._course, self._identity = Course(), ""
@@ -138,7 +159,7 @@ class StoredPipeline:
             standing = self._standing()
         if last is None:
             return Snapshot(self.title, place, False, standing, problem=reader.problem)
-        running = standing.phase is Phase.RUNNING
+        running = standing.phase is Phase.RUNNING and not self._is_resumed
         facts = reader.facts
         return Snapshot(
             *(self.title, place, False, standing, last.epoch),
@@ -201,6 +222,7 @@ class RunningPipeline:
     ) -> None:
         self.title = title
         self.reader = None if checkpoint is None else CheckpointReader(checkpoint, key, _SHARE_OF_RUN)
+        self._before = None if checkpoint is None else StoredPipeline(checkpoint, key=key, is_resumed=True)
         self._topology = topology
         self._course = Course()
         self._last: EpochProgress | None = None
@@ -241,7 +263,7 @@ class RunningPipeline:
         reader, course, last = self.reader, self._course, self._last
         place = "" if reader is None else hidden(reader.place)
         if last is None:
-            return Snapshot(self.title, place, True, self._standing)
+            return self._starting(place)
         standing = self._standing
         if standing.phase is Phase.EMPTY:
             standing = standing_of(last.clock / 1e6, time.time(), False, True)
@@ -254,6 +276,16 @@ class RunningPipeline:
             None if reader is None else reader.facts,
             "" if reader is None else reader.problem,
         )
+
+    def _starting(self, place: str) -> Snapshot:
+        """What the page shows before the first epoch: the last commit of the run that this one continues."""
+        standing, before = self._standing, Snapshot(self.title, place, True, self._standing)
+        if self._before is not None:
+            before = self._before.snapshot()
+        if standing.phase is Phase.EMPTY:
+            sentence = _STARTING if before.epoch is None else _CONTINUED
+            standing = Standing(Phase.STARTING, sentence, before.standing.committed)
+        return replace(before, title=self.title, live=True, standing=standing)
 
     def graph(self) -> Graph:
         """The graph of the topology. Raises `NothingStoredError` if neither a topology nor a commit is known."""

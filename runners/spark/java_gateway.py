@@ -32,10 +32,16 @@ def start_java(conf: SparkConf) -> None:
     if has_java():
         return
     reading, writing = os.pipe()
-    passing = threading.Thread(target=pass_on, args=(reading, 2), name="headrace-java-errors", daemon=True)
+    given_up = threading.Event()
+    passing = threading.Thread(target=pass_on, args=(reading, 2, given_up), name="headrace-java-errors", daemon=True)
     passing.start()
     try:
         java = launch_java(conf, writing)
+    except KeyboardInterrupt:
+        # The process is on its own now. It ends with a stack trace, because the folder that it writes to is deleted.
+        given_up.set()
+        os.close(writing)
+        raise
     except BaseException:
         os.close(writing)
         passing.join(_PATIENCE_SECONDS)
@@ -51,16 +57,18 @@ def _end(java: subprocess.Popen[bytes], passing: threading.Thread) -> None:
     passing.join(_PATIENCE_SECONDS)
 
 
-def pass_on(source: int, target: int) -> None:
+def pass_on(source: int, target: int, given_up: threading.Event | None = None) -> None:
     """Copy all bytes from one file descriptor to another until the source ends, without the lines in `_NOISE`.
 
-    Of the first lines, an incomplete one is passed on as soon as it cannot become noise, so that a prompt without an
+    Bytes that arrive after the event `given_up` are discarded. Of the first lines, an incomplete one is passed on as soon as it cannot become noise, so that a prompt without an
     end of line is visible.
     """
     waiting = b""
     looked_at = 0
     with os.fdopen(source, "rb", buffering=0) as pipe:
         while data := pipe.read(1 << 16):
+            if given_up is not None and given_up.is_set():
+                continue
             waiting += data
             while looked_at < _LOOKED_AT and b"\n" in waiting:
                 line, _, waiting = waiting.partition(b"\n")

@@ -32,6 +32,8 @@ from headrace.runners.spark.releases import SESSION_SETTINGS, batch_settings, ha
 
 OLDEST_JAVA = 17
 OLDEST_SPARK = (3, 5)
+_APT = "(Debian, Ubuntu: apt-get install default-jre-headless)"
+"""It is new enough wherever Python is; no release of Java has a package in all releases of Debian."""
 _RETRIES = 4
 """Attempts at a task before Spark fails the job; by default a local master makes only one attempt."""
 _GIB = 1 << 30
@@ -225,14 +227,13 @@ def _require_java() -> None:
         home = os.environ.get("JAVA_HOME")
         where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "there is no java on the PATH"
         raise SparkSetupError(
-            f"Spark needs Java {OLDEST_JAVA} or newer, but {where}; install one "
-            f"(Debian, Ubuntu: apt-get install openjdk-{OLDEST_JAVA}-jre-headless) or point JAVA_HOME at it"
+            f"Spark needs Java {OLDEST_JAVA} or newer, but {where}; install one {_APT} or point JAVA_HOME at it"
         )
     version = _java_version(java)
     if version is not None and version < OLDEST_JAVA:
         raise SparkSetupError(
             f"Spark needs Java {OLDEST_JAVA} or newer, but {java} is Java {version}; "
-            f"install a newer one or point JAVA_HOME at it"
+            f"install a newer one {_APT} or point JAVA_HOME at it"
         )
 
 

@@ -5,9 +5,9 @@ import { KeyExplorer, PanePlayer } from "./explorer.js";
 import { Graph } from "./graph.js";
 import { DataTable } from "./tables.js";
 
-const SIGNS = { running: "▶", waiting: "◷", silent: "?", dead: "✕", failed: "✕", finished: "✓", empty: "○", unreadable: "!", unread: "…" };
-const WORDS = { running: "running", waiting: "waiting", silent: "no news", dead: "stopped", failed: "failed", finished: "finished", empty: "not begun", unreadable: "unreadable", unread: "being read" };
-const ONLY_STORED = "Only a checkpoint tells this: run the pipeline with --checkpoint=PLACE.";
+const SIGNS = { running: "▶", waiting: "◷", silent: "?", dead: "✕", failed: "✕", finished: "✓", starting: "◌", empty: "○", unreadable: "!", unread: "…" };
+const WORDS = { running: "running", waiting: "waiting", silent: "no news", dead: "stopped", failed: "failed", finished: "finished", starting: "starting", empty: "not begun", unreadable: "unreadable", unread: "being read" };
+const ONLY_STORED = "Only a checkpoint tells this. Run the pipeline with --checkpoint=PLACE.";
 
 const text = (name) => (row) => row[name] ?? "";
 const number = (name) => (row) => count(row[name]);

@@ -24,6 +24,8 @@ class Phase(StrEnum):
     """The run that serves the page has ended with an error."""
     FINISHED = "finished"
     """The input has ended, and nothing is left to do."""
+    STARTING = "starting"
+    """The run that serves the page has committed nothing yet."""
     EMPTY = "empty"
     """Nothing is committed yet."""
     UNREADABLE = "unreadable"

@@ -35,6 +35,8 @@ _PASSING = (
     *("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_WAIT_COORD"),
 )
 """Errors that end when another broker takes over."""
+_UNREACHABLE = ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE")
+"""Errors of a client that no broker has answered."""
 _OURS: dict[str, object] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -161,8 +163,8 @@ class Cluster:
             with _pool.borrow(self._settings) as consumer:
                 yield consumer
         except KafkaException as error:
-            servers = self._settings["bootstrap.servers"]
-            raise KafkaReadError(f"{subject}: the request to Kafka at {servers} failed: {reason_of(error)}") from error
+            failure = f"{subject}: the request to Kafka at {self._settings['bootstrap.servers']} failed"
+            raise KafkaReadError(f"{failure}: {reason_of(error)}{_remedy(error)}") from error
 
     def partitions(self, topics: Collection[str]) -> list[Partition]:
         """All partitions of some topics; a name that begins with `^` is a regular expression for topics."""
@@ -210,6 +212,15 @@ class Cluster:
         with self._request(str(offsets)) as consumer:
             consumer.assign([_at((offsets.topic, offsets.partition), offsets.start)])
             yield from _messages(consumer, offsets)
+
+
+def _remedy(error: BaseException) -> str:
+    if cast("KafkaError", error.args[0]).name() not in _UNREACHABLE:
+        return ""
+    return (
+        f"; no broker answered within {PATIENCE:.0f} seconds: check that one runs there, and that 'bootstrap.servers' and "
+        "the security settings are right"
+    )
 
 
 def _matching_topics(consumer: Consumer, topics: Collection[str]) -> list[str]:

@@ -50,7 +50,7 @@ def java(folder: Path, script: str) -> Path:
 def test_no_java(tmp_path: Path) -> None:
     said = last_line({"PATH": str(tmp_path)})
     assert "SparkSetupError: Spark needs Java 17 or newer, but there is no java on the PATH; install" in said
-    assert "openjdk-17-jre-headless" in said
+    assert "apt-get install default-jre-headless" in said
 
 
 def test_java_home_without_java(tmp_path: Path) -> None:

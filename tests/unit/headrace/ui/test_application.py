@@ -54,7 +54,7 @@ def test_one_document_has_all_pipelines(server: PageServer) -> None:
     pipelines = news(server.port)
     assert [each["snapshot"]["title"] for each in pipelines] == ["ended", "broken", "here"]
     assert pipelines[0]["snapshot"]["totals"]["records_in"] == 21
-    assert pipelines[2]["snapshot"]["standing"]["phase"] == "empty"
+    assert pipelines[2]["snapshot"]["standing"]["phase"] == "starting"
 
 
 def test_what_is_known_is_not_sent_again(server: PageServer) -> None:

@@ -96,7 +96,7 @@ def test_finished_and_broken_pipelines_stand_side_by_side_with_their_figures(pag
 
 
 def test_a_run_appears_as_it_goes_on_and_can_be_paused(page: Page) -> None:
-    assert "○ not begun" in page.text(2)
+    assert "◌ starting" in page.text(2)
     scores(progress=page.running.note).run()
     page.until("document.querySelector('#pipeline2').innerText.includes('▶ running')")
     page.until("document.querySelectorAll('#pipeline2 .box').length === 5")

@@ -15,7 +15,7 @@ from headrace.lowlevel.storage.local_objects import LocalObjects
 from headrace.ui import pipelines
 from headrace.ui.pipelines import CheckpointReader, NothingStoredError, RunningPipeline, StoredPipeline
 from headrace.ui.snapshots.driver_process import is_alive
-from headrace.ui.snapshots.snapshot import Phase, Snapshot
+from headrace.ui.snapshots.snapshot import Phase, Snapshot, Standing
 from headrace.ui.snapshots.standing import standing_of
 from tests.pageruns import finished, scores, stopped
 
@@ -222,13 +222,35 @@ def test_nobody_reads_the_checkpoint_of_a_run_that_nobody_looks_at(tmp_path: Pat
 def test_a_run_without_a_checkpoint_has_figures_and_a_graph(tmp_path: Path) -> None:
     program = scores()
     pipeline = RunningPipeline("scores.py", topology=program.topology)
-    assert pipeline.snapshot().standing.phase is Phase.EMPTY
+    assert pipeline.snapshot().standing.phase is Phase.STARTING
     scores(progress=pipeline.note).run()
     shown = pipeline.snapshot()
     assert (shown.live, shown.stored, shown.place) == (True, None, "")
     assert shown.totals is not None and shown.totals.records_in == 21
     assert set(shown.epochs[-1].phases) == {"tasks", "commit", "deliver"}
     assert {box.step for box in pipeline.graph().across.boxes} >= {"Scores", "Sum", "Best"}
+
+
+def test_a_run_that_starts_shows_what_it_continues_and_no_rates(broken: str, tmp_path: Path) -> None:
+    """Spark takes half a minute to start; a page that said that nothing is committed would be untrue for so long."""
+    first = RunningPipeline("scores.py", str(tmp_path / "state")).snapshot()
+    assert (first.standing.phase, first.epoch, first.totals) == (Phase.STARTING, None, None)
+    assert "first epoch appears here" in first.standing.sentence
+    assert "this is the last commit" not in first.standing.sentence
+    with patch.object(pipelines, "is_alive", lambda owner: True):
+        again = RunningPipeline("scores.py", broken).snapshot()
+    assert (again.title, again.live, again.standing.phase, again.epoch) == ("scores.py", True, Phase.STARTING, 7)
+    assert "this is the last commit" in again.standing.sentence
+    assert again.standing.committed is not None
+    assert again.stored is not None and again.stored.epoch == 7
+    assert again.totals is not None and (again.totals.records_in, again.totals.in_rate) == (14, None)
+
+
+def test_a_run_that_fails_before_its_first_epoch_says_so_beside_what_it_continues(broken: str) -> None:
+    pipeline = RunningPipeline("scores.py", broken)
+    pipeline.end(Standing(Phase.FAILED, "The run has ended with ValueError."))
+    shown = pipeline.snapshot()
+    assert (shown.standing.phase, shown.epoch) == (Phase.FAILED, 7)
 
 
 def test_without_topology_and_checkpoint_the_graph_says_what_to_do() -> None:

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from pyspark import SparkConf
 
-from headrace.runners.spark.java_gateway import pass_on
+from headrace.runners.spark import java_gateway
+from headrace.runners.spark.java_gateway import pass_on, start_java
 
 NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
 
@@ -79,3 +81,25 @@ def test_nobody_waits_for_a_reader_who_is_gone() -> None:
     thread.join(10)
     assert not thread.is_alive()
     os.close(target)
+
+
+def test_java_says_nothing_after_ctrl_c_at_its_start(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """It ends with a stack trace about a deleted folder, which is no error of the program's."""
+    stderrs = []
+
+    def interrupted(conf: SparkConf, stderr: int) -> None:
+        os.write(stderr, b"Picked up _JAVA_OPTIONS\n")
+        stderrs.append(os.dup(stderr))
+        time.sleep(0.05)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(java_gateway, "has_java", lambda: False)
+    monkeypatch.setattr(java_gateway, "launch_java", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        start_java(SparkConf(loadDefaults=False))
+    os.write(stderrs[0], b"Exception in thread main\n\tat there\n")
+    os.close(stderrs[0])
+    passing = [thread for thread in threading.enumerate() if thread.name == "headrace-java-errors"]
+    for thread in passing:
+        thread.join(10)
+    assert capfd.readouterr().err == "Picked up _JAVA_OPTIONS\n"

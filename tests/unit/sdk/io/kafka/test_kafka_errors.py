@@ -99,7 +99,7 @@ def test_offsets_that_are_not_told_are_not_taken_for_none(faulty):
     faulty.send("in", numbered(0, range(5)))
     for options in ({}, {"start_read_time": 3}, {"start_offsets": "latest"}):
         faulty.fail(faults.LIST_OFFSETS, faults.FORBIDDEN)
-        with pytest.raises(KafkaReadError, match=r"offsets.*: the request to Kafka at .*uthoriz"):
+        with pytest.raises(KafkaReadError, match=r"offsets.*: the request to Kafka at .*uthoriz[^;]*$"):
             values(lambda p, options=options: p | faulty.reading("in", **options))
 
 
@@ -117,7 +117,7 @@ class TestNoBroker:
 
     def test_a_wrong_address(self):
         config = {"bootstrap.servers": "127.0.0.1:1", **QUIET}
-        with pytest.raises(KafkaReadError, match=r"partitions: .* Kafka at 127\.0\.0\.1:1 failed: .*ransport"):
+        with pytest.raises(KafkaReadError, match=r"partitions: .*127\.0\.0\.1:1 failed: .*ransport.*; no broker .*check"):
             values(lambda p: p | ReadFromKafka(config, ["in"], bounded=True))
 
     def test_a_wrong_address_to_write_to(self):
