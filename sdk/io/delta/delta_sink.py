@@ -19,7 +19,7 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.arrow_changes import TAKEN, check_mode_by_key, net_rows, rows_of
-from headrace.sdk.io.delta.data_files import DataFiles, decoded, encoded
+from headrace.sdk.io.delta.data_files import DataFiles, decoded, encoded, has_partition_values
 from headrace.sdk.io.delta.delta_table import (
     DeltaError,
     StorageOptions,
@@ -34,7 +34,8 @@ from headrace.sdk.io.delta.delta_table import (
 from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode
 from headrace.sdk.io.files.durable_files import keep_files
 from headrace.sdk.io.files.filesystem import Path, absolute
-from headrace.sdk.io.tables import check_schema
+from headrace.sdk.io.table_versions import check_options
+from headrace.sdk.io.tables import check_column_names, check_schema
 from headrace.sdk.transforms.core.write import Write
 
 if TYPE_CHECKING:
@@ -250,7 +251,8 @@ class WriteToDelta(Write):
             insertion puts a row in by its key, a deletion takes it out. Rows by key pass through the commit and the
             driver's memory, which merges them.
         keys: Names of the columns whose values are a row's key.
-        partition_by: Partition columns; by default those of the table.
+        partition_by: Partition columns; by default those of the table. Delta does not tell an empty text from null
+            there.
         sink: A name of this sink that stays the same when a run begins anew on an empty checkpoint. The newer run then
             takes its predecessor's place, and the predecessor can write nothing more. By default each run that begins
             anew has a name of its own.
@@ -288,8 +290,9 @@ class WriteToDelta(Write):
         if not isinstance(table, (str, PathLike)):
             raise TypeError(f"WriteToDelta takes the folder of a table, got {table!r:.200}")
         check_schema(schema)
-        if isinstance(partition_by, str):
-            raise TypeError(f"partition_by must be a list of columns, got text; write [{partition_by!r}]")
+        check_options("storage_options", storage_options)
+        if partition_by is not None:
+            check_column_names("partition_by", partition_by)
         place = absolute(fspath(table))
         columns, partitions = _columns(place, schema, partition_by, storage_options)
         check_mode_by_key(mode, keys, columns)
@@ -316,6 +319,11 @@ def _columns(
     chosen = partitions if partition_by is None else list(partition_by)
     if unknown := [name for name in chosen if name not in columns.names]:
         raise ValueError(f"partition_by names column {unknown[0]!r}, but the columns are {columns.names}")
+    if unfit := [field for field in columns if field.name in chosen and not has_partition_values(field.type)]:
+        raise ValueError(
+            f"partition_by names column {unfit[0].name!r} of type {unfit[0].type}; name columns of numbers, text or "
+            "times instead"
+        )
     if set(chosen) == set(columns.names):
         raise ValueError(f"partition_by takes all columns ({', '.join(chosen)}); leave one for the files")
     return columns, chosen

@@ -22,7 +22,6 @@ from headrace.sdk.io.iceberg.iceberg_table import (
     IcebergError,
     StagedDataFile,
     TableAddress,
-    check_table_name,
     columns_of,
     decoded,
     encoded,
@@ -255,9 +254,7 @@ class WriteToIceberg(Write):
         sink: str | None = None,
     ) -> None:
         require_package()
-        check_table_name(table)
+        address = TableAddress.of(table, catalog_name, catalog_properties)
         check_schema(schema)
         check_mode_by_key(mode, keys, schema)
-        super().__init__(
-            IcebergSink(TableAddress.of(table, catalog_name, catalog_properties), schema, mode, keys, sink)
-        )
+        super().__init__(IcebergSink(address, schema, mode, keys, sink))

@@ -324,14 +324,28 @@ class TestWrongInput:
         [
             ({"partition_by": "product"}, TypeError, r"partition_by must be a list .* write \['product'\]"),
             ({"partition_by": ["day"]}, ValueError, "partition_by names column 'day', but the columns are"),
-            ({"partition_by": ["amount", "product", "tags"]}, ValueError, "partition_by takes all columns"),
+            ({"partition_by": ["amount", "product"]}, ValueError, "partition_by takes all columns"),
             ({"mode": "changelog"}, ValueError, r"mode='changelog' puts rows in .*: keys=\[...\]"),
-            ({"mode": "upsert", "keys": ["tags"]}, ValueError, "keys names column 'tags' of type list<.*; name columns"),
+            ({"keys": 5}, TypeError, "keys must be a list of columns, got 5"),
+            ({"partition_by": 5}, TypeError, "partition_by must be a list of columns, got 5"),
+            ({"schema": pa.schema([])}, ValueError, "the schema has no columns"),
+            ({"storage_options": "secret"}, TypeError, "must be a dict of names and texts, got an object of type str$"),
+            ({"storage_options": {"key": 5}}, TypeError, "storage_options must be .*, but 'key' is a int$"),
         ],
     )
     def test_options(self, tmp_path, options, error, message):
         with pytest.raises(error, match=message):
-            WriteToDelta(tmp_path / "none", pa.schema([*SCHEMA, ("tags", pa.list_(pa.string()))]), **options)
+            WriteToDelta(tmp_path / "none", **{"schema": SCHEMA, **options})
+
+    @pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.struct([("a", pa.int32())])])
+    def test_keys_that_cannot_be_compared(self, tmp_path, kind):
+        with pytest.raises(ValueError, match="keys names column 'tag' of type .*; name columns of numbers"):
+            WriteToDelta(tmp_path, pa.schema([("tag", kind)]), mode="upsert", keys=["tag"])
+
+    @pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.binary()])
+    def test_partitions_of_types_that_have_no_text(self, tmp_path, kind):
+        with pytest.raises(ValueError, match="partition_by names column 'tag' of type .*; name columns of numbers"):
+            WriteToDelta(tmp_path, pa.schema([*SCHEMA, ("tag", kind)]), partition_by=["tag"])
 
     @pytest.mark.parametrize("use", [WriteToDelta, ReadFromDelta])
     def test_a_store_that_cannot_be_reached(self, use):

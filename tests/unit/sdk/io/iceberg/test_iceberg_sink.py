@@ -369,6 +369,8 @@ class TestWrongInput:
         [
             (("sales",), {}, TypeError, "table must be namespace and name, such as 'shop.sales', got 'sales'"),
             ((NAME, {"a": int}), {}, TypeError, "schema must be a pyarrow.Schema"),
+            ((NAME, pa.schema([])), {}, ValueError, "the schema has no columns"),
+            ((NAME,), {"catalog_properties": {"token": 5}}, TypeError, "catalog_properties must .*, but 'token' is a "),
             ((NAME,), {"mode": "changelog"}, ValueError, r"mode='changelog' puts rows in .*: keys=\[...\]"),
             ((NAME, SCHEMA), {"mode": "upsert", "keys": ["day"]}, ValueError, "keys names column 'day'"),
             ((NAME,), {"mode": "upsert", "keys": "day"}, TypeError, r"keys must be a list .* write \['day'\]"),
