@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 _ATTEMPTS = 20
 """Greatest number of versions that are tried for an epoch while others write to the table."""
 
+_COMPUTED = ("delta.invariants", "delta.generationExpression", "delta.identity.")
+"""Beginnings of what a column's metadata is called if writers have to check or to compute its values."""
+
 
 @named("DeltaSink")
 class DeltaSink(EpochSink):
@@ -122,10 +125,10 @@ class DeltaSink(EpochSink):
         required = [field.name for field in there if not field.nullable and field.name not in self._schema.names]
         if required:
             return f"column {required[0]!r} of the table must have values, but elements have no such field"
-        configuration = table.metadata().configuration
-        mapping = configuration.get("delta.columnMapping.mode", "none") != "none"
-        if mapping or any(name.startswith("delta.constraints.") for name in configuration):
-            return "the table has column mapping or constraints, which files that tasks write do not heed"
+        if reason := _unheeded(table):
+            return f"the table has {reason}, which files that tasks write do not heed"
+        if self._mode != "append" and table.metadata().configuration.get("delta.appendOnly") == "true":
+            return f"mode={self._mode!r} replaces rows, and the table only takes new ones (delta.appendOnly)"
         partitions = list(table.metadata().partition_columns)
         if partitions != list(self._files.partition_by):
             return f"the table is partitioned by {partitions}, and partition_by is {list(self._files.partition_by)}"
@@ -225,6 +228,18 @@ class DeltaSink(EpochSink):
             newest = f"{table.version():020d}.json"
             found = [info.path for info in fs.LocalFileSystem().get_file_info(log) if info.base_name == newest]
             keep_files(fs.LocalFileSystem(), found)
+
+
+def _unheeded(table: DeltaTable) -> str | None:
+    """What a table asks of its writers that a data file alone cannot give; None if there is nothing."""
+    configuration = table.metadata().configuration
+    mapping = configuration.get("delta.columnMapping.mode", "none") != "none"
+    if mapping or any(name.startswith("delta.constraints.") for name in configuration):
+        return "column mapping or constraints"
+    for field in table.schema().fields:
+        if asked := [name for name in field.metadata if name.startswith(_COMPUTED)]:
+            return f"a rule for column {field.name!r} ({asked[0]})"
+    return None
 
 
 def _unusable(place: str, error: Exception) -> DeltaError:

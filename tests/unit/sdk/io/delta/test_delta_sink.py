@@ -9,7 +9,7 @@ from shutil import rmtree
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, Schema, write_deltalake
 
 import headrace as beam
 from headrace.io.delta import DeltaError, ReadFromDelta, WriteToDelta
@@ -167,6 +167,14 @@ class TestFiles:
         table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
         assert len(list(tmp_path.glob("part-*.parquet"))) == 1
 
+    def test_marks_do_not_expire(self, tmp_path):
+        keeping = {"delta.setTransactionRetentionDuration": "interval 0 seconds"}
+        DeltaTable.create(tmp_path, SCHEMA, configuration=keeping)
+        receipts = deliver(sink(tmp_path), 1, ("tea", 1))
+        DeltaTable(tmp_path).create_checkpoint()
+        sink(tmp_path, anew=False).deliver(1, receipts)
+        assert DeltaTable(tmp_path).version() == 1
+
     def test_files_that_were_removed_before_they_were_added(self, tmp_path):
         made = sink(tmp_path)
         receipts = staged(made, 1, ("tea", 1))
@@ -260,6 +268,21 @@ class TestWrongInput:
         DeltaTable(tmp_path).alter.add_constraint({"positive": "amount > 0"})
         with pytest.raises(DeltaError, match="column mapping or constraints, which files that tasks write do not heed"):
             sink(tmp_path)
+
+    @pytest.mark.parametrize("rule", ["delta.generationExpression", "delta.invariants"])
+    @pytest.mark.parametrize("mode", ["append", "upsert"])
+    def test_a_table_with_rules_for_a_column(self, tmp_path, rule, mode):
+        amount = Field("amount", "long", metadata={rule: "1"})
+        DeltaTable.create(tmp_path, Schema([Field("product", "string"), amount]))
+        with pytest.raises(DeltaError, match=rf"nothing has run: .* a rule for column 'amount' \({rule}\)"):
+            sink(tmp_path, mode=mode, keys=["product"] if mode == "upsert" else [])
+
+    def test_a_table_that_only_takes_new_rows(self, tmp_path):
+        DeltaTable.create(tmp_path, SCHEMA, configuration={"delta.appendOnly": "true"})
+        with pytest.raises(DeltaError, match=r"nothing has run: mode='upsert' replaces rows, .* \(delta.appendOnly\)"):
+            sink(tmp_path, mode="upsert", keys=["product"])
+        deliver(sink(tmp_path), 1, ("tea", 1))
+        assert pairs(tmp_path) == [("tea", 1)]
 
     def test_a_table_that_changes_meanwhile(self, tmp_path):
         made = sink(tmp_path)
