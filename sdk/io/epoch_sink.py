@@ -24,6 +24,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.functions.changelog import ChangeKind
 from headrace.sdk.io.records import as_record
+from headrace.sdk.io.tables import check_column_names
 
 WriteMode = Literal["append", "upsert", "changelog"]
 """What becomes of elements: each one is added; each one replaces the row with its key; or each one is a `Change`."""
@@ -249,8 +250,7 @@ def check_mode(mode: object, keys: Sequence[str], columns: Sequence[str]) -> Non
     """Raise `ValueError` or `TypeError` if mode and key columns do not fit together."""
     if mode not in get_args(WriteMode):
         raise ValueError(f"mode is {mode!r:.200}; use one of {', '.join(get_args(WriteMode))}")
-    if isinstance(keys, str):
-        raise TypeError(f"keys must be a list of columns, got text; write [{keys!r}]")
+    check_column_names("keys", keys)
     if unknown := [key for key in keys if key not in columns]:
         raise ValueError(f"keys names column {unknown[0]!r}, but the columns are {list(columns)}")
     if mode == "append" and keys:

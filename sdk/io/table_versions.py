@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, cast
 
@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
 from headrace.lowlevel.stored_names import named
-from headrace.lowlevel.time import DurationTypes
+from headrace.lowlevel.time import Duration, DurationTypes
 from headrace.sdk.io.files.file_source import Pieces
+from headrace.sdk.io.tables import check_column_names
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
 
 FileT = TypeVar("FileT")
@@ -32,15 +33,17 @@ class TablePosition:
     """Number of the next file."""
     row: int = 0
     """Number of its next row."""
+    table: str = ""
+    """What tells the table from another at its place, if its versions do not."""
 
     def plain(self) -> object:
         """The position for the checkpoint."""
-        return (self.version, self.is_whole, self.file, self.row)
+        return (self.version, self.is_whole, self.file, self.row, self.table)
 
     @classmethod
     def of(cls, plain: object) -> TablePosition:
         """The position of the result of `plain`."""
-        return cls(*cast("tuple[int | None, bool, int, int]", plain))
+        return cls(*cast("tuple[int | None, bool, int, int, str]", plain))
 
 
 @named("TableInjector")
@@ -90,7 +93,7 @@ class TableInjector(BaseInjector, ABC, Generic[FileT]):
             elif self.is_last(at) or (version := self.following(at)) is None:
                 break
             else:
-                at = TablePosition(version, False)
+                at = TablePosition(version, False, table=at.table)
         done = at.file >= len(self._files(at)) and self.is_last(at)
         idle = not pieces and not done
         quiet = max(0.0, self._looked + self._interval - time.monotonic()) if idle else None
@@ -109,16 +112,33 @@ def _for_tasks(pieces: Sequence[Split], splits: int) -> list[Split]:
     return [group[0] if len(group) == 1 else Pieces(group) for group in groups]
 
 
-def check_event_times(timestamp: TimestampOf, max_delay: DurationTypes | None, continuous: bool) -> int | None:
+def check_continuous(
+    timestamp: TimestampOf, max_delay: DurationTypes | None, continuous: bool, interval: DurationTypes
+) -> int | None:
     """Microseconds of `max_delay`. Raises `ValueError` or `TypeError` if the arguments do not fit together."""
     delay = check_timestamp(timestamp, max_delay)
     if continuous and delay is None:
         raise ValueError("continuous reading needs event times, and how late they may be; give timestamp and max_delay")
+    if Duration.of(interval).micros < 0:
+        raise ValueError(f"interval is {interval!r:.80} s; give 0 or more seconds")
     return delay
 
 
 def check_columns(table: str, schema: pa.Schema, columns: Sequence[str] | None, timestamp: TimestampOf) -> None:
-    """Raise `ValueError` for a column that is to be read and that the table does not have."""
+    """Raise `ValueError` for a column that is to be read and that the table does not have, `TypeError` for no list."""
+    if columns is not None:
+        check_column_names("columns", columns)
     used = [*(columns or ()), *([timestamp] if isinstance(timestamp, str) else [])]
     if unknown := [name for name in used if name not in schema.names]:
         raise ValueError(f"{table} has no column {unknown[0]!r}; it has {schema.names}")
+
+
+def check_options(name: str, options: object) -> None:
+    """Raise `TypeError` for an argument that is no mapping of texts, without the values, which may be secret."""
+    if options is None:
+        return
+    if not isinstance(options, Mapping):
+        raise TypeError(f"{name} must be a dict of names and texts, got an object of type {type(options).__name__}")
+    for key, value in options.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"{name} must be a dict of names and texts, but {key!r:.80} is a {type(value).__name__}")

@@ -99,6 +99,11 @@ def decoded(receipt: bytes) -> list[DataFile]:
     return [DataFile(**file) for file in json.loads(receipt)]
 
 
+def has_partition_values(kind: pa.DataType) -> bool:
+    """Whether values of a type have a text by which all readers of Delta know them; of bytes there are several."""
+    return not pa.types.is_nested(kind) and not pa.types.is_binary(kind)
+
+
 def partition_value(value: object) -> str | None:
     """The value of a partition column as Delta's protocol writes it; an empty text is null there.
 

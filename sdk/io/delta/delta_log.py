@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import fs
 
-from headrace.sdk.io.delta.data_files import partition_value
+from headrace.sdk.io.delta.data_files import has_partition_values, partition_value
 from headrace.sdk.io.delta.delta_table import DeltaError, StorageOptions, arrow_schema, files, opened
 
 _REMEDY = "read a snapshot of it with a bounded ReadFromDelta, or begin after it on an empty checkpoint: version={}"
@@ -41,16 +41,21 @@ class DeltaLog:
     place: str
     options: StorageOptions
 
-    def newest(self) -> int:
-        """The newest version."""
-        return int(opened(self.place, self.options).version())
+    def newest(self) -> tuple[int, str]:
+        """The newest version, and what tells the table from one that is made anew at its place."""
+        table = opened(self.place, self.options)
+        return int(table.version()), str(table.metadata().id)
 
     def schema(self, version: int | None = None) -> pa.Schema:
-        """The columns at a version, or at the newest. Raises `DeltaError` for columns that files name otherwise."""
+        """The columns at a version, or at the newest. Raises `DeltaError` for columns that cannot be read."""
         table = opened(self.place, self.options, version)
         if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
             raise DeltaError(f"{self.place} has column mapping, which is not supported; nothing was read")
-        return arrow_schema(table)
+        schema = arrow_schema(table)
+        for name in table.metadata().partition_columns:
+            if not has_partition_values(schema.field(name).type):
+                raise DeltaError(f"{self.place} is partitioned by {name!r}, which is of bytes; nothing was read")
+        return schema
 
     def snapshot(self, version: int) -> list[AddedFile]:
         """All files of a version, ordered by path. Raises `DeltaError` for deletion vectors."""

@@ -19,7 +19,7 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.arrow_changes import TAKEN, check_mode_by_key, net_rows, rows_of
-from headrace.sdk.io.delta.data_files import DataFiles, decoded, encoded
+from headrace.sdk.io.delta.data_files import DataFiles, decoded, encoded, has_partition_values
 from headrace.sdk.io.delta.delta_table import (
     DeltaError,
     StorageOptions,
@@ -34,7 +34,8 @@ from headrace.sdk.io.delta.delta_table import (
 from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode
 from headrace.sdk.io.files.durable_files import keep_files
 from headrace.sdk.io.files.filesystem import Path, absolute
-from headrace.sdk.io.tables import check_schema
+from headrace.sdk.io.table_versions import check_options
+from headrace.sdk.io.tables import check_column_names, check_schema
 from headrace.sdk.transforms.core.write import Write
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 20
 """Greatest number of versions that are tried for an epoch while others write to the table."""
+
+_COMPUTED = ("delta.invariants", "delta.generationExpression", "delta.identity.")
+"""Beginnings of what a column's metadata is called if writers have to check or to compute its values."""
 
 
 @named("DeltaSink")
@@ -121,10 +125,10 @@ class DeltaSink(EpochSink):
         required = [field.name for field in there if not field.nullable and field.name not in self._schema.names]
         if required:
             return f"column {required[0]!r} of the table must have values, but elements have no such field"
-        configuration = table.metadata().configuration
-        mapping = configuration.get("delta.columnMapping.mode", "none") != "none"
-        if mapping or any(name.startswith("delta.constraints.") for name in configuration):
-            return "the table has column mapping or constraints, which files that tasks write do not heed"
+        if reason := _unheeded(table):
+            return f"the table has {reason}, which files that tasks write do not heed"
+        if self._mode != "append" and table.metadata().configuration.get("delta.appendOnly") == "true":
+            return f"mode={self._mode!r} replaces rows, and the table only takes new ones (delta.appendOnly)"
         partitions = list(table.metadata().partition_columns)
         if partitions != list(self._files.partition_by):
             return f"the table is partitioned by {partitions}, and partition_by is {list(self._files.partition_by)}"
@@ -227,6 +231,18 @@ class DeltaSink(EpochSink):
             keep_files(fs.LocalFileSystem(), found)
 
 
+def _unheeded(table: DeltaTable) -> str | None:
+    """What a table asks of its writers that a data file alone cannot give; None if there is nothing."""
+    configuration = table.metadata().configuration
+    mapping = configuration.get("delta.columnMapping.mode", "none") != "none"
+    if mapping or any(name.startswith("delta.constraints.") for name in configuration):
+        return "column mapping or constraints"
+    for field in table.schema().fields:
+        if asked := [name for name in field.metadata if name.startswith(_COMPUTED)]:
+            return f"a rule for column {field.name!r} ({asked[0]})"
+    return None
+
+
 def _unusable(place: str, error: Exception) -> DeltaError:
     return DeltaError(f"{place} cannot be written as a Delta table; nothing has run: {reason(error)}")
 
@@ -251,7 +267,8 @@ class WriteToDelta(Write):
             insertion puts a row in by its key, a deletion takes it out. Rows by key pass through the commit and the
             driver's memory, which merges them.
         keys: Names of the columns whose values are a row's key.
-        partition_by: Partition columns; by default those of the table.
+        partition_by: Partition columns; by default those of the table. Delta does not tell an empty text from null
+            there.
         sink: A name of this sink that stays the same when a run begins anew on an empty checkpoint. The newer run then
             takes its predecessor's place, and the predecessor can write nothing more. By default each run that begins
             anew has a name of its own.
@@ -289,8 +306,9 @@ class WriteToDelta(Write):
         if not isinstance(table, (str, PathLike)):
             raise TypeError(f"WriteToDelta takes the folder of a table, got {table!r:.200}")
         check_schema(schema)
-        if isinstance(partition_by, str):
-            raise TypeError(f"partition_by must be a list of columns, got text; write [{partition_by!r}]")
+        check_options("storage_options", storage_options)
+        if partition_by is not None:
+            check_column_names("partition_by", partition_by)
         place = absolute(fspath(table))
         columns, partitions = _columns(place, schema, partition_by, storage_options)
         check_mode_by_key(mode, keys, columns)
@@ -317,6 +335,11 @@ def _columns(
     chosen = partitions if partition_by is None else list(partition_by)
     if unknown := [name for name in chosen if name not in columns.names]:
         raise ValueError(f"partition_by names column {unknown[0]!r}, but the columns are {columns.names}")
+    if unfit := [field for field in columns if field.name in chosen and not has_partition_values(field.type)]:
+        raise ValueError(
+            f"partition_by names column {unfit[0].name!r} of type {unfit[0].type}; name columns of numbers, text or "
+            "times instead"
+        )
     if set(chosen) == set(columns.names):
         raise ValueError(f"partition_by takes all columns ({', '.join(chosen)}); leave one for the files")
     return columns, chosen

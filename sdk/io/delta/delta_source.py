@@ -20,7 +20,7 @@ from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, absolute
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
-from headrace.sdk.io.table_versions import TableInjector, TablePosition, check_columns, check_event_times
+from headrace.sdk.io.table_versions import TableInjector, TablePosition, check_columns, check_continuous, check_options
 from headrace.sdk.io.timestamps import TimestampOf
 from headrace.sdk.transforms.core.source import Source
 
@@ -107,13 +107,18 @@ class DeltaInjector(TableInjector[AddedFile]):
         super().__init__(max_delay, interval)
         self._log, self._format = log, format_
         self._version, self._continuous, self._until = version, continuous, until
+        self._compared = float("-inf")
+        """When it was last made sure that the table is the same."""
 
     def start(self) -> object:
         """All files of the first version."""
-        return TablePosition(self._log.newest() if self._version is None else self._version, True).plain()
+        newest, table = self._log.newest()
+        return TablePosition(newest if self._version is None else self._version, True, table=table).plain()
 
     def planned(self, at: TablePosition) -> list[AddedFile]:
-        """See `TableInjector`."""
+        """See `TableInjector`. Raises `DeltaError`."""
+        if time.monotonic() - self._compared >= self._interval:
+            self._newest(at)
         return self._log.snapshot(_version(at)) if at.is_whole else self._log.added(_version(at))
 
     def cut(self, file: AddedFile, row: int, records: int) -> tuple[Split, int, int | None]:
@@ -134,12 +139,33 @@ class DeltaInjector(TableInjector[AddedFile]):
         if not there:
             self._looked = now
         # After a long pause the entry may be cleaned up, so that what it added is not known any more.
-        return version if there or (is_first and version <= self._log.newest()) else None
+        return version if there or (is_first and version <= self._newest(at)) else None
+
+    def _newest(self, at: TablePosition) -> int:
+        """The newest version. Raises `DeltaError` for another table than that of the position."""
+        self._compared = time.monotonic()
+        newest, table = self._log.newest()
+        if table != at.table:
+            raise DeltaError(
+                f"{self._log.place} is not the table that this run has read: it was removed and made anew; nothing of "
+                f"its version {at.version} was read. To read it, begin on an empty checkpoint"
+            )
+        return newest
 
 
 def _version(at: TablePosition) -> int:
     assert at.version is not None, "a Delta table has a version from its beginning on"
     return at.version
+
+
+def _check_versions(version: int | None, until: int | None, continuous: bool) -> None:
+    for name, number in (("version", version), ("until_version", until)):
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
+            raise TypeError(f"{name} must be the number of a version, 0 or greater, got {number!r:.80}")
+    if until is not None and not continuous:
+        raise ValueError("until_version is for continuous=True only; version says which one to read")
+    if until is not None and version is not None and until < version:
+        raise ValueError(f"until_version is {until}, before version {version}, which is read first")
 
 
 class ReadFromDelta(Source):
@@ -196,9 +222,9 @@ class ReadFromDelta(Source):
         require_package()
         if not isinstance(table, (str, PathLike)):
             raise TypeError(f"ReadFromDelta takes the folder of a table, got {table!r:.200}")
-        delay = check_event_times(timestamp, max_delay, continuous)
-        if until_version is not None and not continuous:
-            raise ValueError("until_version is for continuous=True only; version says which one to read")
+        check_options("storage_options", storage_options)
+        delay = check_continuous(timestamp, max_delay, continuous, interval)
+        _check_versions(version, until_version, continuous)
         self._log = DeltaLog(absolute(fspath(table)), storage_options)
         schema = self._schema(version, continuous)
         check_columns(self._log.place, schema, columns, timestamp)

@@ -22,7 +22,6 @@ from headrace.sdk.io.iceberg.iceberg_table import (
     IcebergError,
     StagedDataFile,
     TableAddress,
-    check_table_name,
     columns_of,
     decoded,
     encoded,
@@ -33,7 +32,13 @@ from headrace.sdk.io.iceberg.iceberg_table import (
     require_package,
 )
 from headrace.sdk.io.iceberg.keyed_rows import files_with_keys
-from headrace.sdk.io.iceberg.pyiceberg_private import TableMovedError, appending, transaction_of, written_files
+from headrace.sdk.io.iceberg.pyiceberg_private import (
+    TableMovedError,
+    appending,
+    overwriting,
+    transaction_of,
+    written_files,
+)
 from headrace.sdk.io.tables import check_schema
 from headrace.sdk.transforms.core.write import Write
 
@@ -189,8 +194,7 @@ class IcebergSink(EpochSink):
             replaced.append(file)
             added += written_files(table, others)
         if replaced or added:
-            overwrite = transaction.update_snapshot(snapshot_properties=summary).overwrite
-            with overwrite() if replaced else appending(transaction, summary) as snapshot:
+            with overwriting(table, transaction, summary) if replaced else appending(transaction, summary) as snapshot:
                 for file in replaced:
                     snapshot.delete_data_file(file)
                 for file in added:
@@ -257,9 +261,7 @@ class WriteToIceberg(Write):
         sink: str | None = None,
     ) -> None:
         require_package()
-        check_table_name(table)
+        address = TableAddress.of(table, catalog_name, catalog_properties)
         check_schema(schema)
         check_mode_by_key(mode, keys, schema)
-        super().__init__(
-            IcebergSink(TableAddress.of(table, catalog_name, catalog_properties), schema, mode, keys, sink)
-        )
+        super().__init__(IcebergSink(address, schema, mode, keys, sink))

@@ -19,13 +19,12 @@ from headrace.sdk.io.files.filesystem import MatchedFile
 from headrace.sdk.io.iceberg.iceberg_table import (
     IcebergError,
     TableAddress,
-    check_table_name,
     columns_of,
     require_package,
 )
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
-from headrace.sdk.io.table_versions import TableInjector, TablePosition, check_columns, check_event_times
+from headrace.sdk.io.table_versions import TableInjector, TablePosition, check_columns, check_continuous
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf
 from headrace.sdk.transforms.core.source import Source
 
@@ -99,6 +98,8 @@ class IcebergInjector(TableInjector["FileScanTask"]):
         self._snapshot, self._continuous, self._until = snapshot, continuous, until
         self._table: Table | None = None
         """The table at the last look."""
+        self._followers: dict[int | None, int] = {}
+        """Each snapshot's next one at the last look."""
 
     def start(self) -> object:
         """All files of the first snapshot."""
@@ -141,27 +142,25 @@ class IcebergInjector(TableInjector["FileScanTask"]):
 
     def following(self, at: TablePosition) -> int | None:
         """See `TableInjector`. Raises `IcebergError` if what follows is gone."""
-        if (following := self._child(at.version)) is not None:
-            return following
-        if time.monotonic() - self._looked < self._interval:
-            return None
-        self._looked = time.monotonic()
-        self._table = self._address.load()
-        return self._child(at.version)
+        if at.version not in self._followers and time.monotonic() - self._looked >= self._interval:
+            self._looked = time.monotonic()
+            self._table = self._address.load()
+            newest = self._table.current_snapshot()
+            self._followers = _followers(self._table)
+            if newest is not None and at.version not in {newest.snapshot_id, *self._followers}:
+                raise _gone(self._address, at.version)
+        return self._followers.get(at.version)
 
-    def _child(self, snapshot: int | None) -> int | None:
-        """The snapshot whose parent is this one, in the table as it was at the last look."""
-        table = self._table
-        following = None if table is None else table.current_snapshot()
-        while following is not None and following.snapshot_id != snapshot:
-            if following.parent_snapshot_id == snapshot:
-                return int(following.snapshot_id)
-            assert table is not None, "it has a snapshot"
-            parent = following.parent_snapshot_id
-            if parent is None or (before := table.snapshot_by_id(parent)) is None:
-                raise _gone(self._address, snapshot)
-            following = before
-        return None
+
+def _followers(table: Table) -> dict[int | None, int]:
+    """Snapshot -> the one that came after it on the way to the newest, as far back as the table has kept them."""
+    known = {snapshot.snapshot_id: snapshot for snapshot in table.snapshots()}
+    followers: dict[int | None, int] = {}
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        followers[snapshot.parent_snapshot_id] = snapshot.snapshot_id
+        snapshot = known.get(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id is not None else None
+    return followers
 
 
 def _operation(snapshot: Snapshot) -> str:
@@ -245,11 +244,10 @@ class ReadFromIceberg(Source):
     ) -> None:
         super().__init__()
         require_package()
-        check_table_name(table)
-        delay = check_event_times(timestamp, max_delay, continuous)
+        self._address = TableAddress.of(table, catalog_name, catalog_properties)
+        delay = check_continuous(timestamp, max_delay, continuous, interval)
         if until_snapshot is not None and (not continuous or snapshot_id is None):
             raise ValueError("until_snapshot is for continuous=True with snapshot_id only, which says where to begin")
-        self._address = TableAddress.of(table, catalog_name, catalog_properties)
         schema, self._schema_id = self._schema(snapshot_id, continuous, until_snapshot)
         check_columns(table, schema, columns, timestamp)
         by = Portable(timestamp, "the function timestamp") if callable(timestamp) else timestamp

@@ -15,6 +15,7 @@ from headrace.lowlevel.coders.coder import PickleCoder
 from headrace.lowlevel.errors import HeadraceError
 from headrace.sdk.io.epoch_sink import Mark
 from headrace.sdk.io.files.durable_files import keep_files
+from headrace.sdk.io.table_versions import check_options
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -49,12 +50,6 @@ def require_package() -> None:
         ) from error
 
 
-def check_table_name(table: object) -> None:
-    """Raise `TypeError` for a name without a namespace."""
-    if not isinstance(table, str) or "." not in table or not all(table.split(".")):
-        raise TypeError(f"table must be namespace and name, such as 'shop.sales', got {table!r:.200}")
-
-
 @dataclass(frozen=True, slots=True)
 class TableAddress:
     """A table in a catalog.
@@ -71,7 +66,10 @@ class TableAddress:
 
     @classmethod
     def of(cls, table: str, catalog: str, properties: Mapping[str, str] | None) -> TableAddress:
-        """The address of a table."""
+        """The address of a table. Raises `TypeError` for a wrong name or wrong properties."""
+        if not isinstance(table, str) or "." not in table or not all(table.split(".")):
+            raise TypeError(f"table must be namespace and name, such as 'shop.sales', got {table!r:.200}")
+        check_options("catalog_properties", properties)
         return cls(table, catalog, tuple(sorted((properties or {}).items())))
 
     def opened(self) -> Catalog:

@@ -8,6 +8,8 @@
   gives up instead, and the sink looks at the table first.
 - `Transaction.table_metadata` copies all metadata, so all snapshots, each time it is asked, which pyiceberg does more
   than ten times in a commit. Here it is asked once for each step of the transaction (`_updates`).
+- An overwrite keeps manifests that name deleted files only, one more with each commit, and reads all of them in the
+  next one. Here they are left out (`_process_manifests`), as pyiceberg does where it merges manifests.
 - `_append_snapshot_producer` says whether manifests are merged, by the table's property `commit.manifest-merge.enabled`.
 """
 
@@ -19,10 +21,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile
+    from pyiceberg.manifest import DataFile, ManifestFile
     from pyiceberg.table import Table, Transaction
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.update.snapshot import _FastAppendFiles
+    from pyiceberg.table.update.snapshot import _FastAppendFiles, _OverwriteFiles
 
 
 class TableMovedError(Exception):
@@ -63,3 +65,21 @@ def transaction_of(table: Table) -> Transaction:
 def appending(transaction: Transaction, summary: dict[str, str]) -> _FastAppendFiles:
     """A snapshot that only adds files."""
     return transaction._append_snapshot_producer(summary)
+
+
+def overwriting(table: Table, transaction: Transaction, summary: dict[str, str]) -> _OverwriteFiles:
+    """A snapshot that adds and removes files."""
+    from pyiceberg.table.snapshots import Operation
+    from pyiceberg.table.update.snapshot import _OverwriteFiles as Base
+
+    class Overwrite(Base):
+        """Keeps no manifests without files of the table."""
+
+        def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+            return [
+                each
+                for each in super()._process_manifests(manifests)
+                if each.has_added_files() or each.has_existing_files() or each.added_snapshot_id == self._snapshot_id
+            ]
+
+    return Overwrite(Operation.OVERWRITE, transaction, table.io, snapshot_properties=summary)

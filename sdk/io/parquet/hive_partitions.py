@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, filesystem_of
+from headrace.sdk.io.tables import check_column_names
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 """The value in the name of a folder of null values."""
@@ -27,8 +28,8 @@ class FolderColumns:
     @classmethod
     def named(cls, columns: Sequence[str] | Mapping[str, str]) -> FolderColumns:
         """Text columns of some names, or columns of names and Arrow types. Raises `TypeError` and `ValueError`."""
-        if isinstance(columns, str):
-            raise TypeError(f"partition_by must be a list of columns, got text; write [{columns!r}]")
+        if not isinstance(columns, Mapping):
+            check_column_names("partition_by", columns)
         types = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns, "string")
         return cls(tuple((name, _type(name, alias)) for name, alias in types.items()))
 

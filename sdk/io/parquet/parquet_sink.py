@@ -15,7 +15,7 @@ from headrace.sdk.io.files.file_sink import FileSink, IfExists
 from headrace.sdk.io.files.filesystem import Path, open_output
 from headrace.sdk.io.files.windowed_files import WriteFiles
 from headrace.sdk.io.parquet.partitioned_sink import PartitionedSink
-from headrace.sdk.io.tables import check_schema, table_of
+from headrace.sdk.io.tables import check_column_names, check_schema, table_of
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 _BUFFER = 64 * 1024 * 1024
@@ -128,7 +128,6 @@ def _check_columns(schema: pa.Schema | None, codec: object, partition_by: Sequen
     check_schema(schema)
     if codec not in _CODECS:
         raise ValueError(f"codec {codec!r} is not available; use one of {', '.join(_CODECS)}")
-    if isinstance(partition_by, str):
-        raise TypeError(f"partition_by must be a list of columns, got text; write [{partition_by!r}]")
+    check_column_names("partition_by", partition_by)
     if schema is not None and (unknown := [name for name in partition_by if name not in schema.names]):
         raise ValueError(f"partition_by names column {unknown[0]!r}, but the schema has {schema.names}")

@@ -9,7 +9,7 @@ from shutil import rmtree
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, Schema, write_deltalake
 
 import headrace as beam
 from headrace.io.delta import DeltaError, ReadFromDelta, WriteToDelta
@@ -167,6 +167,14 @@ class TestFiles:
         table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
         assert len(list(tmp_path.glob("part-*.parquet"))) == 1
 
+    def test_marks_do_not_expire(self, tmp_path):
+        keeping = {"delta.setTransactionRetentionDuration": "interval 0 seconds"}
+        DeltaTable.create(tmp_path, SCHEMA, configuration=keeping)
+        receipts = deliver(sink(tmp_path), 1, ("tea", 1))
+        DeltaTable(tmp_path).create_checkpoint()
+        sink(tmp_path, anew=False).deliver(1, receipts)
+        assert DeltaTable(tmp_path).version() == 1
+
     def test_files_that_were_removed_before_they_were_added(self, tmp_path):
         made = sink(tmp_path)
         receipts = staged(made, 1, ("tea", 1))
@@ -261,6 +269,21 @@ class TestWrongInput:
         with pytest.raises(DeltaError, match="column mapping or constraints, which files that tasks write do not heed"):
             sink(tmp_path)
 
+    @pytest.mark.parametrize("rule", ["delta.generationExpression", "delta.invariants"])
+    @pytest.mark.parametrize("mode", ["append", "upsert"])
+    def test_a_table_with_rules_for_a_column(self, tmp_path, rule, mode):
+        amount = Field("amount", "long", metadata={rule: "1"})
+        DeltaTable.create(tmp_path, Schema([Field("product", "string"), amount]))
+        with pytest.raises(DeltaError, match=rf"nothing has run: .* a rule for column 'amount' \({rule}\)"):
+            sink(tmp_path, mode=mode, keys=["product"] if mode == "upsert" else [])
+
+    def test_a_table_that_only_takes_new_rows(self, tmp_path):
+        DeltaTable.create(tmp_path, SCHEMA, configuration={"delta.appendOnly": "true"})
+        with pytest.raises(DeltaError, match=r"nothing has run: mode='upsert' replaces rows, .* \(delta.appendOnly\)"):
+            sink(tmp_path, mode="upsert", keys=["product"])
+        deliver(sink(tmp_path), 1, ("tea", 1))
+        assert pairs(tmp_path) == [("tea", 1)]
+
     def test_a_table_that_changes_meanwhile(self, tmp_path):
         made = sink(tmp_path)
         deliver(made, 1, ("tea", 1))
@@ -324,18 +347,28 @@ class TestWrongInput:
         [
             ({"partition_by": "product"}, TypeError, r"partition_by must be a list .* write \['product'\]"),
             ({"partition_by": ["day"]}, ValueError, "partition_by names column 'day', but the columns are"),
-            ({"partition_by": ["amount", "product", "tags"]}, ValueError, "partition_by takes all columns"),
+            ({"partition_by": ["amount", "product"]}, ValueError, "partition_by takes all columns"),
             ({"mode": "changelog"}, ValueError, r"mode='changelog' puts rows in .*: keys=\[...\]"),
-            (
-                {"mode": "upsert", "keys": ["tags"]},
-                ValueError,
-                "keys names column 'tags' of type list<.*; name columns",
-            ),
+            ({"keys": 5}, TypeError, "keys must be a list of columns, got 5"),
+            ({"partition_by": 5}, TypeError, "partition_by must be a list of columns, got 5"),
+            ({"schema": pa.schema([])}, ValueError, "the schema has no columns"),
+            ({"storage_options": "secret"}, TypeError, "must be a dict of names and texts, got an object of type str$"),
+            ({"storage_options": {"key": 5}}, TypeError, "storage_options must be .*, but 'key' is a int$"),
         ],
     )
     def test_options(self, tmp_path, options, error, message):
         with pytest.raises(error, match=message):
-            WriteToDelta(tmp_path / "none", pa.schema([*SCHEMA, ("tags", pa.list_(pa.string()))]), **options)
+            WriteToDelta(tmp_path / "none", **{"schema": SCHEMA, **options})
+
+    @pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.struct([("a", pa.int32())])])
+    def test_keys_that_cannot_be_compared(self, tmp_path, kind):
+        with pytest.raises(ValueError, match="keys names column 'tag' of type .*; name columns of numbers"):
+            WriteToDelta(tmp_path, pa.schema([("tag", kind)]), mode="upsert", keys=["tag"])
+
+    @pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.binary()])
+    def test_partitions_of_types_that_have_no_text(self, tmp_path, kind):
+        with pytest.raises(ValueError, match="partition_by names column 'tag' of type .*; name columns of numbers"):
+            WriteToDelta(tmp_path, pa.schema([*SCHEMA, ("tag", kind)]), partition_by=["tag"])
 
     @pytest.mark.parametrize("use", [WriteToDelta, ReadFromDelta])
     def test_a_store_that_cannot_be_reached(self, use):

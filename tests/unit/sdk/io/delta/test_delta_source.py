@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, date, datetime
+from shutil import rmtree
 
 import pyarrow as pa
 import pytest
@@ -21,6 +22,9 @@ from tests.unit.sdk.io.sourcefiles import all_rows as read
 
 def instant(seconds):
     return datetime.fromtimestamp(seconds, UTC)
+
+
+CONTINUOUS = {"continuous": True, "timestamp": "at", "max_delay": 0}
 
 
 def write(place, *seconds, **options):
@@ -156,12 +160,53 @@ class TestContinuous:
             stream(tmp_path, 2).injector().plan(position, 100, 1)
 
 
+    @pytest.mark.parametrize("versions", [1, 4, 9])
+    @pytest.mark.parametrize("is_restarted", [True, False])
+    def test_a_table_that_was_made_anew(self, tmp_path, versions, is_restarted):
+        """Its versions have the numbers of those that were read, or of those that would be read next."""
+        place = tmp_path / "table"
+        for second in range(4):
+            write(place, second)
+        injector = stream(place).injector()
+        position = injector.plan(injector.start(), 100, 1).position
+        rmtree(place)
+        for second in range(versions):
+            write(place, 100 + second)
+        if is_restarted:
+            injector = stream(place, 0).injector()
+        elif versions < 5:
+            # Nothing new is there yet.
+            assert not injector.plan(position, 100, 1).splits
+            for second in range(5):
+                write(place, 200 + second)
+        with pytest.raises(DeltaError, match=r"is not the table that this run has read: .* on an empty checkpoint"):
+            injector.plan(position, 100, 1)
+
+    def test_a_version_that_was_read_in_part_of_a_table_that_was_made_anew(self, tmp_path):
+        place = tmp_path / "table"
+        write(place, 1, 2)
+        injector = ReadFromDelta(place).injector()
+        position = injector.plan(injector.start(), 1, 1).position
+        rmtree(place)
+        write(place, 3, 4)
+        with pytest.raises(DeltaError, match="is not the table that this run has read"):
+            ReadFromDelta(place).injector().plan(position, 1, 1)
+
+
 class TestRefused:
     def test_arguments(self, tmp_path):
         write(tmp_path, 1)
         for arguments, error, message in [
             ({"continuous": True}, ValueError, "give timestamp and max_delay"),
             ({"until_version": 3}, ValueError, "until_version is for continuous=True only"),
+            ({"until_version": 3, "version": 4, **CONTINUOUS}, ValueError, "until_version is 3, before version 4"),
+            ({"interval": -1, **CONTINUOUS}, ValueError, "interval is -1 s; give 0 or more seconds"),
+            ({"interval": "long", **CONTINUOUS}, TypeError, "cannot interpret 'long' of type str as a Duration"),
+            ({"version": "1"}, TypeError, "version must be the number of a version, 0 or greater, got '1'"),
+            ({"version": True}, TypeError, "version must be the number of a version, 0 or greater, got True"),
+            ({"until_version": -1, **CONTINUOUS}, TypeError, "until_version must be the number of a version, 0 or gre"),
+            ({"columns": "n"}, TypeError, r"columns must be a list of columns, got text; write \['n'\]"),
+            ({"storage_options": 5}, TypeError, "storage_options must be a dict of names and texts"),
             ({"columns": ["m"]}, ValueError, r"has no column 'm'; it has \['n', 'at'\]"),
             ({"timestamp": "then"}, ValueError, "has no column 'then'"),
             ({"version": 7}, DeltaError, "cannot be read at version 7; nothing has run"),

@@ -150,6 +150,14 @@ class TestModes:
         assert len(lake.table().snapshots()) == 3
         assert other in [task.file.file_path for task in lake.table().scan().plan_files()]
 
+    def test_manifests_of_replaced_files_do_not_gather(self, lake):
+        made = lake.sink(mode="upsert", keys=["product"])
+        for epoch in range(1, 8):
+            deliver(made, epoch, ("tea", epoch))
+        assert lake.pairs() == [("tea", 7)]
+        # That of the new file, and that of the one that it replaces, for readers of changes.
+        assert len(lake.table().current_snapshot().manifests(lake.table().io)) == 2
+
     def test_an_epoch_with_new_keys_only_is_an_append(self, lake):
         made = lake.sink(mode="upsert", keys=["product"])
         for epoch in range(1, 4):
@@ -369,6 +377,8 @@ class TestWrongInput:
         [
             (("sales",), {}, TypeError, "table must be namespace and name, such as 'shop.sales', got 'sales'"),
             ((NAME, {"a": int}), {}, TypeError, "schema must be a pyarrow.Schema"),
+            ((NAME, pa.schema([])), {}, ValueError, "the schema has no columns"),
+            ((NAME,), {"catalog_properties": {"token": 5}}, TypeError, "catalog_properties must .*, but 'token' is a "),
             ((NAME,), {"mode": "changelog"}, ValueError, r"mode='changelog' puts rows in .*: keys=\[...\]"),
             ((NAME, SCHEMA), {"mode": "upsert", "keys": ["day"]}, ValueError, "keys names column 'day'"),
             ((NAME,), {"mode": "upsert", "keys": "day"}, TypeError, r"keys must be a list .* write \['day'\]"),
