@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Timer, Topology
-from headrace.lowlevel.time import SECOND
+from headrace.lowlevel import SECOND, BoundedInjector, CallSink, Computation, Context, Record, Timer, Topology
 
 EVERY = 10 * SECOND
 """How often a sensor should be heard of, microseconds."""
@@ -82,7 +81,7 @@ def show(alert: tuple[str, str, int]) -> None:
 
 
 if __name__ == "__main__":
-    from headrace.runners.engine.options import RunOptions
+    from headrace.runners import RunOptions
     from headrace.sdk.pipeline.runner_choice import find_runner
 
     shown = CallSink(lambda epoch, rows: [show(value) for value, _ in rows])

@@ -13,10 +13,13 @@ from headrace.lowlevel.checkpoint.inspection.values import (
     StoredTimer,
     Watermarks,
 )
+from headrace.lowlevel.code_pickling import ShippingError
 from headrace.lowlevel.coders.coder import Coder, PickleCoder
 from headrace.lowlevel.errors import (
     CheckpointError,
+    CoderError,
     CollectedError,
+    DamagedError,
     FencedError,
     HeadraceError,
     KeyEncodingError,
@@ -42,6 +45,7 @@ from headrace.lowlevel.injectors.injector_process import InjectorProcess
 from headrace.lowlevel.injectors.process_injector import ProcessInjector
 from headrace.lowlevel.records.record import Batch, Record
 from headrace.lowlevel.sinks.sink import BeginningSink, CallSink, HoldingSink, ReleasingSink, SendSink, Sink
+from headrace.lowlevel.storage.object_store import PlaceError, StoreError
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.lowlevel.topology.computation import BundleComputation, Computation, Context, InlineComputation
 from headrace.lowlevel.topology.dead_letter import DeadLetter
@@ -66,6 +70,7 @@ __all__ = [
     "CheckpointError",
     "CheckpointView",
     "Coder",
+    "CoderError",
     "CollectedError",
     "ColumnComputation",
     "ColumnContext",
@@ -73,6 +78,7 @@ __all__ = [
     "Computation",
     "Consent",
     "Context",
+    "DamagedError",
     "DeadLetter",
     "Delivery",
     "FencedError",
@@ -91,15 +97,18 @@ __all__ = [
     "Once",
     "PendingRecords",
     "PickleCoder",
+    "PlaceError",
     "ProcessInjector",
     "Record",
     "RecordColumns",
     "ReleasingSink",
     "SendSink",
+    "ShippingError",
     "Sink",
     "Split",
     "StalledError",
     "StepError",
+    "StoreError",
     "StoredFile",
     "StoredHold",
     "StoredLine",

@@ -59,7 +59,11 @@ class KeyEncodingError(HeadraceError, TypeError):
 
 
 class CoderError(HeadraceError, TypeError):
-    """A registered coder cannot be made, sent to the workers, or loaded there."""
+    """A registered coder cannot be made, sent to the workers, or loaded there.
+
+    >>> print(CoderError("Score", "ScoreCoder", "cannot be loaded in this process"))
+    the coder ScoreCoder that is registered for type Score cannot be loaded in this process
+    """
 
     def __init__(self, kind: str, coder: str, problem: str) -> None:
         self.kind, self.coder, self.problem = kind, coder, problem
@@ -180,7 +184,23 @@ EMPTY = "it is empty"
 
 
 class DamagedError(CheckpointError):
-    """An object of a checkpoint is empty, or its bytes do not match its checksum."""
+    """An object of a checkpoint is empty, or its bytes do not match its checksum.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import headrace as beam
+    >>> from headrace.lowlevel import CheckpointView
+    >>> from headrace.options.pipeline_options import PipelineOptions
+    >>> with TemporaryDirectory() as folder:
+    ...     with beam.Pipeline("LocalRunner", PipelineOptions(checkpoint=folder)) as pipeline:
+    ...         _ = pipeline | beam.Create([("red", 1)]) | beam.CombinePerKey(sum)
+    ...     newest = max(path for path in Path(folder, "log").iterdir() if path.is_file())
+    ...     _ = newest.write_bytes(newest.read_bytes()[:-1])
+    ...     CheckpointView.of(folder)
+    Traceback (most recent call last):
+      ...
+    headrace.lowlevel.errors.DamagedError: log/...
+    """
 
     def __init__(self, name: str, damage: str, remedy: str = "") -> None:
         self.name, self.damage = name, damage

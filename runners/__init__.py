@@ -1,9 +1,10 @@
 """What executes a topology: in memory for tests, or on Apache Spark."""
 
 from headrace.absent_names.absent_modules import add_absent_names
-from headrace.runners.engine.driver.topology_change import Running
+from headrace.runners.engine.driver.signals import StoppedError
+from headrace.runners.engine.driver.topology_change import Running, RunOverError
 from headrace.runners.engine.options import EpochProgress, RunOptions, RunResult
 
-__all__ = ["EpochProgress", "RunOptions", "RunResult", "Running"]
+__all__ = ["EpochProgress", "RunOptions", "RunOverError", "RunResult", "Running", "StoppedError"]
 
 add_absent_names(__name__)

@@ -30,13 +30,15 @@ from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
 from headrace.sdk.io.epoch_sink import SinkTakenError
 from headrace.sdk.io.foreach_epoch import ForeachEpoch
 from headrace.sdk.io.generate_sequence import GenerateSequence
-from headrace.sdk.io.socket_source import ReadFromSocket
+from headrace.sdk.io.socket_source import ReadFromSocket, SocketError
 from headrace.sdk.io.table_sink import WriteToTables
+from headrace.sdk.io.text.line_ranges import FileError
 from headrace.sdk.transforms.core.source import Read
 from headrace.sdk.transforms.core.write import Write
 
 __all__ = [
     "DatabaseWriteError",
+    "FileError",
     "ForeachEpoch",
     "GenerateSequence",
     "Read",
@@ -54,6 +56,7 @@ __all__ = [
     "ReadFromText",
     "ReadFromTextWithFilename",
     "SinkTakenError",
+    "SocketError",
     "Write",
     "WriteToAvro",
     "WriteToCsv",

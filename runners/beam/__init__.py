@@ -11,5 +11,6 @@ if find_spec("apache_beam") is None:
 
 from headrace.runners.beam.native import Native
 from headrace.runners.beam.runner import HeadraceRunner
+from headrace.runners.beam.windowings import UntranslatableError
 
-__all__ = ["HeadraceRunner", "Native"]
+__all__ = ["HeadraceRunner", "Native", "UntranslatableError"]

@@ -32,7 +32,16 @@ from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior, Wind
 
 
 class UntranslatableError(NotImplementedError):
-    """A pipeline has a step that the runner cannot run; nothing has run."""
+    """A pipeline has a step that the runner cannot run; nothing has run.
+
+    >>> import apache_beam as beam
+    >>> from apache_beam.transforms.external import ExternalTransform
+    >>> from headrace.runners.beam import HeadraceRunner
+    >>> beam.Pipeline(HeadraceRunner()) | beam.Create([1]) | ExternalTransform("beam:transform:x", b"", "host:8097")
+    Traceback (most recent call last):
+      ...
+    headrace.runners.beam.windowings.UntranslatableError: ...
+    """
 
 
 class _WindowCoder:

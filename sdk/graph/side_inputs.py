@@ -15,7 +15,17 @@ from headrace.sdk.windows import GlobalWindows
 
 
 class SideInputError(TopologyError, RuntimeError):
-    """A collection cannot be a side input. Raised while the pipeline is built."""
+    """A collection cannot be a side input. Raised while the pipeline is built.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.window import Sessions
+    >>> pipeline = beam.Pipeline("LocalRunner")
+    >>> sessions = pipeline | beam.Create(["a"]) | beam.WindowInto(Sessions(60))
+    >>> beam.pvalue.AsList(sessions)
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.graph.side_inputs.SideInputError: ...
+    """
 
 
 class EmptySideInput:

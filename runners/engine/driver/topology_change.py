@@ -29,7 +29,19 @@ Revise = Callable[[Topology], Topology]
 
 
 class RunOverError(HeadraceError, RuntimeError):
-    """The run has ended, so its topology can no longer be changed."""
+    """The run has ended, so its topology can no longer be changed.
+
+    >>> from headrace.lowlevel import BoundedInjector, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> topology = Topology()
+    >>> topology.injector("numbers", BoundedInjector([(1, 10), (2, 20)]))
+    >>> running = LocalRunner().start(topology)
+    >>> result = running.wait()
+    >>> running.update(topology)
+    Traceback (most recent call last):
+      ...
+    headrace.runners.engine.driver.topology_change.RunOverError: the run is over; ...
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,21 @@ class LineParser(Protocol):
 
 @addressed("FileError")
 class FileError(ValueError):
-    """An error in a line (numbered from 1) of a file."""
+    r"""An error in a line (numbered from 1) of a file.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import headrace as beam
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "scores.jsonl")
+    ...     _ = path.write_text('{"points": 5}\nfive\n')
+    ...     try:
+    ...         with beam.Pipeline("LocalRunner") as pipeline:
+    ...             _ = pipeline | "Scores" >> beam.io.ReadFromJson(str(path))
+    ...     except ValueError as error:
+    ...         print(type(error.__cause__).__name__, str(error.__cause__).partition(", ")[2])
+    FileError line 2: ...
+    """
 
     def __init__(self, file: MatchedFile, line: int, reason: object) -> None:
         super().__init__(f"{file.path}, line {line}: {reason}")

@@ -19,7 +19,21 @@ class Merged(NamedTuple):
 
 
 class MergeError(HeadraceError, ValueError):
-    """A window function merged windows inconsistently. Nothing of this epoch is committed."""
+    """A window function merged windows inconsistently. Nothing of this epoch is committed.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.window import IntervalWindow, Sessions, TimestampedValue
+    >>> class Wrong(Sessions):
+    ...     def merge(self, context):
+    ...         context.merge([IntervalWindow(0, 1)], IntervalWindow(0, 1))
+    >>> try:
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         scores = pipeline | beam.Create([TimestampedValue(("red", 5), 10), TimestampedValue(("red", 7), 20)])
+    ...         _ = scores | beam.WindowInto(Wrong(60)) | "Sum" >> beam.CombinePerKey(sum)
+    ... except beam.error.BeamError as error:
+    ...     print(type(error).__name__, type(error.__cause__).__name__)
+    StepError MergeError
+    """
 
 
 def merge_windows(
