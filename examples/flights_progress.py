@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.text import Text
 
-from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners import EpochProgress
 
 NEW_YORK = ZoneInfo("America/New_York")

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Timer, Topology
-from headrace.lowlevel.time import SECOND
+from headrace.lowlevel import SECOND, BoundedInjector, CallSink, Computation, Context, Record, Timer, Topology
 
 EVERY = 10 * SECOND
 """How often a sensor should be heard of, microseconds."""

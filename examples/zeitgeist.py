@@ -47,8 +47,8 @@ from examples.zeitgeist_world import (
 )
 from headrace.lowlevel import CallSink, Topology
 from headrace.options.pipeline_options import PipelineOptions
+from headrace.runners import RunResult
 from headrace.sdk.pipeline.runner_choice import find_runner, run_options
-from headrace.sdk.result import RunResult
 
 Rows = list[tuple[object, int]]
 STEP = 20

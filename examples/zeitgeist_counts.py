@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from headrace.lowlevel import Computation, Context, Record, Timer
-from headrace.lowlevel.time import SECOND
+from headrace.lowlevel import SECOND, Computation, Context, Record, Timer
 
 
 class WindowCount(NamedTuple):

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from examples.zeitgeist_counts import WindowCount
 from examples.zeitgeist_model import PARTS, Prediction
-from headrace.lowlevel import Computation, Context, Record, Timer
-from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
+from headrace.lowlevel import MAX_TIMESTAMP, SECOND, Computation, Context, Record, Timer
 
 THRESHOLD = 14.0
 """Evidence that makes an anomaly, as a natural logarithm: e**14 times more likely than the usual."""

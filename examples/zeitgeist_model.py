@@ -12,8 +12,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from examples.zeitgeist_counts import WindowCount
-from headrace.lowlevel import Computation, Context, Record, Timer
-from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
+from headrace.lowlevel import MAX_TIMESTAMP, SECOND, Computation, Context, Record, Timer
 
 PARTS = 12
 """Parts of a day."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from examples.zeitgeist_world import HELD_BACK, START, Arrivals, Search, World
-from headrace.lowlevel import BaseInjector, Batch, Delivery, MemorySplit
-from headrace.lowlevel.time import SECOND
+from headrace.lowlevel import SECOND, BaseInjector, Batch, Delivery, MemorySplit
 
 MAX_DELAY = 5
 """Seconds that a collector waits for records; what comes later is late."""

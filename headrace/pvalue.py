@@ -2,7 +2,16 @@
 
 from headrace.absent_names.absent_modules import add_absent_names
 from headrace.sdk.graph.pvalue import DoOutputsTuple, PBegin, PCollection, PDone, PValue
-from headrace.sdk.graph.side_inputs import AsDict, AsIter, AsList, AsMultiMap, AsSideInput, AsSingleton, EmptySideInput
+from headrace.sdk.graph.side_inputs import (
+    AsDict,
+    AsIter,
+    AsList,
+    AsMultiMap,
+    AsSideInput,
+    AsSingleton,
+    EmptySideInput,
+    SideInputError,
+)
 from headrace.sdk.model.row import Row
 from headrace.sdk.model.tagged_output import TaggedOutput
 
@@ -20,6 +29,7 @@ __all__ = [
     "PDone",
     "PValue",
     "Row",
+    "SideInputError",
     "TaggedOutput",
 ]
 

@@ -19,13 +19,13 @@ _DEEPEST = 4
 class ShippingError(HeadraceError, RuntimeError):
     """User code cannot be sent to the workers; raised while the pipeline is built.
 
+    >>> import threading
     >>> import headrace as beam
-    >>> from threading import Lock
-    >>> lock = Lock()
-    >>> beam.Pipeline("LocalRunner") | beam.Create([1]) | beam.Map(lambda number: lock.locked())
+    >>> lock = threading.Lock()
+    >>> _ = beam.Pipeline("LocalRunner") | beam.Create([1]) | "Locked" >> beam.Map(lambda number: (number, lock))
     Traceback (most recent call last):
       ...
-    headrace.lowlevel.code_pickling.ShippingError: ...
+    headrace.lowlevel.code_pickling.ShippingError: step 'Locked' cannot be sent to the workers: ...
     """
 
 

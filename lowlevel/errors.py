@@ -61,18 +61,8 @@ class KeyEncodingError(HeadraceError, TypeError):
 class CoderError(HeadraceError, TypeError):
     """A registered coder cannot be made, sent to the workers, or loaded there.
 
-    >>> import headrace as beam
-    >>> from headrace.coders import Coder, registry
-    >>> class Point(tuple):
-    ...     pass
-    >>> class PointCoder(Coder):
-    ...     def __init__(self, digits):
-    ...         self.digits = digits
-    >>> registry.register_coder(Point, PointCoder)
-    >>> registry.get_coder(Point)
-    Traceback (most recent call last):
-      ...
-    headrace.lowlevel.errors.CoderError: ...
+    >>> print(CoderError("Score", "ScoreCoder", "cannot be loaded in this process"))
+    the coder ScoreCoder that is registered for type Score cannot be loaded in this process
     """
 
     def __init__(self, kind: str, coder: str, problem: str) -> None:
@@ -196,20 +186,20 @@ EMPTY = "it is empty"
 class DamagedError(CheckpointError):
     """An object of a checkpoint is empty, or its bytes do not match its checksum.
 
-    >>> import headrace as beam
-    >>> from headrace.options.pipeline_options import PipelineOptions
-    >>> from headrace.lowlevel import CheckpointView
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
+    >>> import headrace as beam
+    >>> from headrace.lowlevel import CheckpointView
+    >>> from headrace.options.pipeline_options import PipelineOptions
     >>> with TemporaryDirectory() as folder:
     ...     with beam.Pipeline("LocalRunner", PipelineOptions(checkpoint=folder)) as pipeline:
-    ...         _ = pipeline | beam.Create([1])
-    ...     newest = max(Path(folder, "log").iterdir())
+    ...         _ = pipeline | beam.Create([("red", 1)]) | beam.CombinePerKey(sum)
+    ...     newest = max(path for path in Path(folder, "log").iterdir() if path.is_file())
     ...     _ = newest.write_bytes(newest.read_bytes()[:-1])
     ...     CheckpointView.of(folder)
     Traceback (most recent call last):
       ...
-    headrace.lowlevel.errors.DamagedError: ...
+    headrace.lowlevel.errors.DamagedError: log/...
     """
 
     def __init__(self, name: str, damage: str, remedy: str = "") -> None:

@@ -20,6 +20,7 @@ from headrace.sdk.triggers import (
     Repeatedly,
     Trigger,
 )
+from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior
 
 __all__ = [
     "FINISHED",
@@ -33,9 +34,11 @@ __all__ = [
     "AfterWatermark",
     "Always",
     "AtPeriod",
+    "ClosingBehavior",
     "DefaultTrigger",
     "Moment",
     "Never",
+    "OnTimeBehavior",
     "OrFinally",
     "Progress",
     "Repeatedly",

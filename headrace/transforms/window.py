@@ -1,6 +1,7 @@
 """Exports, under the module name of Beam, windows and window functions."""
 
 from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.operators.grouping.merging import MergeError
 from headrace.sdk.windows import (
     BoundedWindow,
     CalendarWindows,
@@ -23,6 +24,7 @@ __all__ = [
     "GlobalWindow",
     "GlobalWindows",
     "IntervalWindow",
+    "MergeError",
     "NonMergingWindowFn",
     "Sessions",
     "SlidingWindows",

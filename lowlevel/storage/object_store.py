@@ -54,7 +54,19 @@ _REMEDIES = {
 
 
 class StoreError(HeadraceError, OSError):
-    """An operation of a store failed. Committed epochs are intact; a failed write may or may not have happened."""
+    """An operation of a store failed. Committed epochs are intact; a failed write may or may not have happened.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from headrace.lowlevel import CheckpointView
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "file").write_text("")
+    ...     try:
+    ...         CheckpointView.of(f"{folder}/file")
+    ...     except StoreError as error:
+    ...         print(type(error).__name__)
+    PlaceError
+    """
 
 
 class PlaceError(StoreError):

@@ -34,11 +34,10 @@ from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior, Wind
 class UntranslatableError(NotImplementedError):
     """A pipeline has a step that the runner cannot run; nothing has run.
 
-    >>> import apache_beam
+    >>> import apache_beam as beam
+    >>> from apache_beam.transforms.external import ExternalTransform
     >>> from headrace.runners.beam import HeadraceRunner
-    >>> from apache_beam.io.kafka import ReadFromKafka
-    >>> pipeline = apache_beam.Pipeline(runner=HeadraceRunner())
-    >>> pipeline | ReadFromKafka({"bootstrap.servers": "localhost:9092"}, ["clicks"])
+    >>> beam.Pipeline(HeadraceRunner()) | beam.Create([1]) | ExternalTransform("beam:transform:x", b"", "host:8097")
     Traceback (most recent call last):
       ...
     headrace.runners.beam.windowings.UntranslatableError: ...

@@ -20,8 +20,8 @@ class SideInputError(TopologyError, RuntimeError):
     >>> import headrace as beam
     >>> from headrace.transforms.window import Sessions
     >>> pipeline = beam.Pipeline("LocalRunner")
-    >>> visits = pipeline | beam.Create([1, 2]) | beam.WindowInto(Sessions(60))
-    >>> beam.pvalue.AsList(visits)
+    >>> sessions = pipeline | beam.Create(["a"]) | beam.WindowInto(Sessions(60))
+    >>> beam.pvalue.AsList(sessions)
     Traceback (most recent call last):
       ...
     headrace.sdk.graph.side_inputs.SideInputError: ...

@@ -23,9 +23,12 @@ _AHEAD = 100_000
 class SocketError(HeadraceError, ConnectionError):
     """Connection to a socket that failed. Earlier epochs are committed.
 
+    >>> import socket
     >>> import headrace as beam
+    >>> with socket.create_server(("127.0.0.1", 0)) as free:
+    ...     host, port = free.getsockname()
     >>> with beam.Pipeline("LocalRunner") as pipeline:
-    ...     _ = pipeline | beam.io.ReadFromSocket("127.0.0.1", 1)
+    ...     _ = pipeline | beam.io.ReadFromSocket(host, port)
     Traceback (most recent call last):
       ...
     headrace.sdk.io.socket_source.SocketError: ...

@@ -15,7 +15,19 @@ from headrace.sdk.windows import GlobalWindows, TimestampCombiner, WindowFn
 
 @stored_as("ClosingBehavior")
 class ClosingBehavior(Enum):
-    """Whether a closing window emits a last pane even if no elements have arrived since the previous pane."""
+    """Whether a closing window emits a last pane even if no elements have arrived since the previous pane.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.trigger import AccumulationMode, AfterWatermark
+    >>> from headrace.transforms.window import FixedWindows
+    >>> windowing = beam.WindowInto(
+    ...     FixedWindows(60),
+    ...     trigger=AfterWatermark(),
+    ...     accumulation_mode=AccumulationMode.ACCUMULATING,
+    ...     allowed_lateness=300,
+    ...     closing_behavior=ClosingBehavior.FIRE_ALWAYS,
+    ... )
+    """
 
     FIRE_IF_NON_EMPTY = "if something came"
     FIRE_ALWAYS = "always"
@@ -23,7 +35,18 @@ class ClosingBehavior(Enum):
 
 @stored_as("OnTimeBehavior")
 class OnTimeBehavior(Enum):
-    """Whether a window emits an on-time pane even if no elements have arrived since the previous pane."""
+    """Whether a window emits an on-time pane even if no elements have arrived since the previous pane.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
+    >>> from headrace.transforms.window import FixedWindows
+    >>> windowing = beam.WindowInto(
+    ...     FixedWindows(60),
+    ...     trigger=AfterWatermark(early=AfterCount(1)),
+    ...     accumulation_mode=AccumulationMode.DISCARDING,
+    ...     on_time_behavior=OnTimeBehavior.FIRE_IF_NON_EMPTY,
+    ... )
+    """
 
     FIRE_ALWAYS = "always"
     FIRE_IF_NON_EMPTY = "if something came"

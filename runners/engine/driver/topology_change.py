@@ -36,11 +36,11 @@ class RunOverError(HeadraceError, RuntimeError):
     >>> topology = Topology()
     >>> topology.injector("numbers", BoundedInjector([(1, 10), (2, 20)]))
     >>> running = LocalRunner().start(topology)
-    >>> _ = running.wait()
+    >>> result = running.wait()
     >>> running.update(topology)
     Traceback (most recent call last):
       ...
-    headrace.runners.engine.driver.topology_change.RunOverError: ...
+    headrace.runners.engine.driver.topology_change.RunOverError: the run is over; ...
     """
 
 

@@ -64,20 +64,20 @@ class LineParser(Protocol):
 
 @addressed("FileError")
 class FileError(ValueError):
-    """An error in a line (numbered from 1) of a file.
+    r"""An error in a line (numbered from 1) of a file.
 
-    >>> import headrace as beam
-    >>> from headrace.lowlevel import StepError
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
+    >>> import headrace as beam
     >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "orders.json").write_text('{"amount": 3}\\n{"amount":\\n')
+    ...     path = Path(folder, "scores.jsonl")
+    ...     _ = path.write_text('{"points": 5}\nfive\n')
     ...     try:
     ...         with beam.Pipeline("LocalRunner") as pipeline:
-    ...             _ = pipeline | beam.io.ReadFromJson(f"{folder}/orders.json")
-    ...     except StepError as error:
-    ...         print(type(error.__cause__).__name__, str(error.__cause__).removeprefix(folder))
-    FileError /orders.json, line 2: not JSON (Expecting value at column 11): {"amount":
+    ...             _ = pipeline | "Scores" >> beam.io.ReadFromJson(str(path))
+    ...     except ValueError as error:
+    ...         print(type(error.__cause__).__name__, str(error.__cause__).partition(", ")[2])
+    FileError line 2: ...
     """
 
     def __init__(self, file: MatchedFile, line: int, reason: object) -> None:

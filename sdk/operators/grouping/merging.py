@@ -22,19 +22,17 @@ class MergeError(HeadraceError, ValueError):
     """A window function merged windows inconsistently. Nothing of this epoch is committed.
 
     >>> import headrace as beam
-    >>> from headrace.lowlevel import StepError
     >>> from headrace.transforms.window import IntervalWindow, Sessions, TimestampedValue
-    >>> class Hours(Sessions):
-    ...     def merge(self, merge_context):
-    ...         merge_context.merge([IntervalWindow(0, 1)], IntervalWindow(0, 3600))
+    >>> class Wrong(Sessions):
+    ...     def merge(self, context):
+    ...         context.merge([IntervalWindow(0, 1)], IntervalWindow(0, 1))
     >>> try:
     ...     with beam.Pipeline("LocalRunner") as pipeline:
-    ...         times = pipeline | beam.Create([10, 20])
-    ...         visits = times | beam.Map(lambda time: TimestampedValue(("red", 1), time))
-    ...         _ = visits | beam.WindowInto(Hours(60)) | beam.GroupByKey()
-    ... except StepError as error:
-    ...     print(type(error.__cause__).__name__)
-    MergeError
+    ...         scores = pipeline | beam.Create([TimestampedValue(("red", 5), 10), TimestampedValue(("red", 7), 20)])
+    ...         _ = scores | beam.WindowInto(Wrong(60)) | "Sum" >> beam.CombinePerKey(sum)
+    ... except beam.error.BeamError as error:
+    ...     print(type(error).__name__, type(error.__cause__).__name__)
+    StepError MergeError
     """
 
 

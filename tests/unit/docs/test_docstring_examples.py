@@ -1,4 +1,4 @@
-"""Every public name has an example in its docstring, which runs as a doctest; exceptions are listed here."""
+"""Every public name has an example in its docstring, which runs as a doctest, but for the names listed here."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ NEEDS_SPARK = {
 }
 """Names that need a Spark session, which doctests do not have; a page that runs on Spark uses each."""
 WITHOUT_EXAMPLE = {
-    "headrace.io.ReachError": "only a file system that does not answer raises it, after some time",
-    "headrace.lowlevel.StoreError": "only a file system or object store that fails raises it",
-    "headrace.runners.StoppedError": "only a signal raises it",
-    "headrace.runners.spark.SparkJobError": "only Spark's executors raise it",
-    "headrace.runners.spark.SparkSetupError": "only another Java, Spark or session raises it",
-    "headrace.runners.spark.StateDiskError": "only a full disk raises it",
-    "headrace.runners.spark.StreamError": "only Spark's streaming queries raise it",
+    "headrace.io.filesystem.ReachError": "only a file system that fails raises it",
     "headrace.io.kafka.KafkaReadError": "only a broker that fails raises it",
     "headrace.io.kafka.KafkaWriteError": "only a broker that fails raises it",
     "headrace.io.kafka_values.RegistryError": "only a schema registry that fails raises it, after some seconds",
+    "headrace.runners.StoppedError": "only a signal raises it, which would reach the tests",
+    "headrace.runners.spark.SparkJobError": "only a job of Spark that fails raises it",
+    "headrace.runners.spark.SparkSetupError": "only a Spark that does not fit raises it",
+    "headrace.runners.spark.StateDiskError": "only a full disk raises it",
+    "headrace.runners.spark.StreamError": "only a streaming query that fails raises it",
     "headrace.typehints.decorators.disable_type_annotations": "its effect lasts as long as the process",
     "headrace.transforms.trigger.Progress": "another name of Python's object",
     "headrace.typehints.KV": "another name of Python's tuple",
