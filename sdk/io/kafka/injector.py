@@ -175,7 +175,7 @@ class KafkaInjector(BaseInjector):
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """About `limit` records, from all partitions with new records; each partition is in one split, in order."""
         positions, before = _from_plain(position)
-        positions |= self._new(positions)
+        positions = self._ending(positions | self._new(positions))
         ready = self._ready(positions)
         shares = _shares(ready, limit)
         starts = {partition: positions[partition].offset for partition in shares}
@@ -241,6 +241,19 @@ class KafkaInjector(BaseInjector):
         self._checked = self._now()
         new = [partition for partition in self._cluster.partitions(self._policy.topics) if partition not in known]
         return {partition: PartitionPosition(first) for partition, (first, _) in self._cluster.bounds(new).items()}
+
+    def _ending(self, positions: PartitionPositions) -> PartitionPositions:
+        """The positions with the ends that `bounded` asks for; the program may have had another setting before."""
+        if not self._policy.bounded:
+            return {partition: replace(current, stop=None) for partition, current in positions.items()}
+        if all(current.stop is not None for current in positions.values()):
+            return positions
+        bounds = self._cluster.bounds({*positions, *self._cluster.partitions(self._policy.topics)})
+        known = {each: positions.get(each, PartitionPosition(first)) for each, (first, _) in bounds.items()}
+        return {
+            each: current if current.stop is not None else replace(current, stop=bounds[each][1])
+            for each, current in known.items()
+        }
 
     def _ready(self, positions: PartitionPositions) -> dict[Partition, int]:
         """The number of unread offsets of each partition that has some. Raises `KafkaReadError` for a shorter topic."""

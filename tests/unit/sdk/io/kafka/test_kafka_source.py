@@ -56,6 +56,23 @@ class TestReading:
             for partition in range(4):
                 assert [int(v) for k, v in got if k == b"k%d" % partition] == list(range(10))
 
+    def test_a_reader_goes_on_with_another_bound(self, kafka, topic):
+        """Each life reads what the one before has left, up to the records that are there or without end."""
+        kafka.send(topic, numbered(0, range(3)))
+        position, read = None, []
+        for bounded in (False, True, False):
+            injector = kafka.reading(topic, bounded=bounded, max_delay=0).injector()
+            delivery = injector.plan(injector.start() if position is None else position, 100, 1)
+            position = delivery.position
+            read.append(sum(split.count_records() for split in delivery.splits))
+            assert delivery.done == bounded
+            assert (injector.holder(position) is None) == bounded
+            kafka.send(topic, numbered(0, range(4)))
+            if bounded:
+                again = injector.plan(position, 100, 1)
+                assert (again.splits, again.done) == ([], True)
+        assert read == [3, 4, 4]
+
     @pytest.mark.parametrize(
         ("options", "expected"),
         [
