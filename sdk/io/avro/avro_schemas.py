@@ -127,19 +127,15 @@ def fitting(element: object, schema: Schema) -> object:
     return record
 
 
-class UnfitError(ValueError):
-    """An element does not fit its schema."""
-
-
 @contextmanager
 def naming(element: Callable[[], object]) -> Iterator[None]:
-    """Raise `UnfitError`, with the element, if it cannot be written."""
+    """Raise `ValueError` with the element if it cannot be written."""
     try:
         yield
-    except (OSError, HeadraceError, UnfitError):
+    except (OSError, HeadraceError):
         raise
     except Exception as error:
-        raise UnfitError(
+        raise ValueError(
             f"element {element()!r:.200} does not fit the schema: {_reasons(error)}; correct the elements before this "
             "step, or the schema"
         ) from error

@@ -45,7 +45,8 @@ class AvroWriter:
 class WriteToAvro(WriteFiles):
     """Writes dicts, `Row`s, named tuples or dataclasses as records of Avro files, or other values by their schema.
 
-    Needs `pip install 'headrace[avro]'`.
+    Records may be within records. A time without a zone is in UTC. A field that the schema does not have is an error, as
+    it would be lost; Beam leaves it out. Needs `pip install 'headrace[avro]'`.
 
     Args:
         file_path_prefix: Folder and beginning of the files' names; see `WriteToText`.

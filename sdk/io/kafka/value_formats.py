@@ -91,16 +91,15 @@ class PlainAvro(ValueFormat):
 
     def write(self, value: object, place: Place) -> bytes:
         """See `ValueFormat`."""
-        return self.fitted(value)[1]
+        with naming(lambda: value):
+            return self.fitted(value)[1]
 
     def fitted(self, value: object) -> tuple[object, bytes]:
-        """A value in the form in which fastavro writes it, and its bytes. Raises `UnfitError`."""
+        """A value in the form in which fastavro writes it, and its bytes. Raises what fastavro raises."""
         from fastavro import schemaless_writer
 
-        file = io.BytesIO()
-        with naming(lambda: value):
-            record = fitting(value, self._schema)
-            schemaless_writer(file, self._schema, record, strict_allow_default=True)
+        file, record = io.BytesIO(), fitting(value, self._schema)
+        schemaless_writer(file, self._schema, record, strict_allow_default=True)
         return record, file.getvalue()
 
 
@@ -286,7 +285,7 @@ def json_format(
 
     A format is an argument of `ReadFromKafka` (`value_deserializer`, `key_deserializer`) or of `WriteToKafka`
     (`value_serializer`, `key_serializer`). `Row`s, named tuples and dataclasses are written as objects, instants as
-    RFC 3339 text. A registry needs `pip install 'headrace[kafka,schema-registry]'`.
+    RFC 3339 text; NaN and infinity are refused. A registry needs `pip install 'headrace[kafka,schema-registry]'`.
 
     Args:
         schema_registry: Settings of the registry's client, at least `url`; None for JSON without a registry.
