@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from headrace.sdk.io.avro import avro_blocks
 from headrace.sdk.io.avro.avro_blocks import Schema
-from headrace.sdk.io.avro.avro_schemas import checked_schema, fitting, naming, plain
+from headrace.sdk.io.avro.avro_schemas import WriterSchema, checked_schema, naming, plain
 from headrace.sdk.io.kafka.registry_client import (
     asking,
     checked_registry,
@@ -75,16 +75,14 @@ class PlainAvro(ValueFormat):
     """Avro's binary encoding of one schema, which readers and writers must know, as nothing in the bytes names it."""
 
     def __init__(self, schema: Schema) -> None:
-        from fastavro import parse_schema
-
-        self._schema = cast(Schema, parse_schema(schema))
+        self._schema = WriterSchema(schema)
 
     def read(self, data: bytes, place: Place) -> object:
         """See `ValueFormat`."""
         from fastavro import schemaless_reader
 
         file = io.BytesIO(data)
-        value = schemaless_reader(file, self._schema, None)
+        value = schemaless_reader(file, self._schema.parsed, None)
         if rest := len(data) - file.tell():
             raise ValueError(f"{rest} bytes are left behind the value; the schema is not the one it was written with")
         return value
@@ -98,8 +96,8 @@ class PlainAvro(ValueFormat):
         """A value in the form in which fastavro writes it, and its bytes. Raises what fastavro raises."""
         from fastavro import schemaless_writer
 
-        file, record = io.BytesIO(), fitting(value, self._schema)
-        schemaless_writer(file, self._schema, record, strict_allow_default=True)
+        file, record = io.BytesIO(), self._schema.fitting(value)
+        schemaless_writer(file, self._schema.parsed, record)
         return record, file.getvalue()
 
 
