@@ -89,12 +89,15 @@ class DatabaseSink(EpochSink):
     def prepare(self) -> None:
         """Make the table of marks, and check that the statements fit the table. Raises `DatabaseWriteError`."""
         with self._transaction(f"table {self._table!r} cannot be written; nothing has run") as (dialect, cursor):
-            for probe in self._statements(dialect).probes(self._mode == "append"):
+            for probe in self._statements(dialect).probes(self._mode == "changelog"):
                 cursor.execute(probe, (0,))
         try:
             self.stored("")
         except DatabaseWriteError:
-            with self._transaction(f"a table for the epochs is missing and cannot be made by {MAKE_MARKS!r}") as opened:
+            with self._transaction(
+                f"table {MARKS!r} can neither be read nor made by {MAKE_MARKS!r} (connect() must open a connection "
+                "each time); nothing has run"
+            ) as opened:
                 opened[1].execute(MAKE_MARKS)
         self._require_transactions()
 

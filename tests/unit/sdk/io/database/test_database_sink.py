@@ -493,6 +493,30 @@ class TestWrongInput:
         with pytest.raises(error, match=message):
             WriteToDatabase(print, "t", ["a"], **options)
 
+    def test_a_connection_that_connect_has_given_before(self, tmp_path):
+        database = Database(lambda: sqlite3.connect(tmp_path / "shop.db"))
+        connection = sqlite3.connect(tmp_path / "shop.db")
+        database.connect = lambda: connection
+        with pytest.raises(DatabaseWriteError, match=r"\(connect\(\) must open a connection each time\).*closed"):
+            database.sink("sold")
+
+    @pytest.mark.slow
+    def test_rights_that_are_needed(self, address):
+        psycopg = pytest.importorskip("psycopg")
+        database = Database(lambda: psycopg.connect(address))
+        database.sink()
+        database.run("CREATE ROLE clerk LOGIN")
+        database.run("GRANT SELECT, INSERT, UPDATE ON headrace_epochs TO clerk")
+        database.connect = lambda: psycopg.connect(address.replace("user=postgres", "user=clerk"))
+        with closing(psycopg.connect(address, autocommit=True)) as connection:
+            connection.execute("GRANT SELECT ON totals TO clerk")
+            for right, mode in [("INSERT", "append"), ("UPDATE", "upsert"), ("DELETE", "changelog")]:
+                keys = [] if mode == "append" else ["product"]
+                with pytest.raises(DatabaseWriteError, match="InsufficientPrivilege"):
+                    database.sink(mode=mode, keys=keys)
+                connection.execute(f"GRANT {right} ON totals TO clerk")
+                database.sink(mode=mode, keys=keys)
+
     def test_names_with_percent_signs(self, database):
         database.run('DROP TABLE IF EXISTS "50%"')
         database.run('CREATE TABLE "50%" ("%s" varchar(20) PRIMARY KEY, "%%" integer)')
