@@ -226,7 +226,10 @@ def row_of(element: object, columns: Sequence[str], keys: Sequence[str] = ()) ->
         if record.get(key) is None:
             raise ValueError(f"element {element!r:.200} has no value for the key {key!r}, so it cannot replace its row")
         if not isinstance(record[key], Hashable):
-            raise TypeError(f"element {element!r:.200} has a {type(record[key]).__name__} for the key {key!r}")
+            raise TypeError(
+                f"element {element!r:.200} has a {type(record[key]).__name__} for the key {key!r}; "
+                "give text or a number"
+            )
     return tuple(_plain(record.get(name)) for name in columns)
 
 

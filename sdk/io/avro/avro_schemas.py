@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime
 from types import NoneType, UnionType
-from typing import TypeGuard, Union, get_args, get_origin, get_type_hints
+from typing import TypeAlias, TypeGuard, Union, cast, get_args, get_origin, get_type_hints
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.time import Timestamp
@@ -16,6 +16,7 @@ from headrace.sdk.io.avro.avro_blocks import Schema
 from headrace.sdk.io.records import as_record
 from headrace.sdk.model.row import Row
 
+_Fields: TypeAlias = "list[dict[str, Schema]]"
 _INSTANT: Schema = {"type": "long", "logicalType": "timestamp-micros"}
 _SIMPLE: Mapping[object, Schema] = {
     bool: "boolean",
@@ -109,37 +110,65 @@ def _schema(hint: object, place: str, known: dict[str, object]) -> Schema:
     raise ValueError(f"field {place} has {kind}, for which Avro has no certain type; give schema=")
 
 
-def fitting(element: object, schema: Schema) -> object:
-    """An element in the form in which fastavro writes it.
+class WriterSchema:
+    """A schema that elements are checked against before they are written.
 
-    fastavro's writers alone would write 1.5 as the whole number 1, and any value as a boolean.
-
-    Args:
-        element: The element.
-        schema: The schema, as `fastavro.parse_schema` gives it.
-
-    Raises fastavro's `ValidationError` for an element that does not fit.
+    fastavro's writers alone would write 1.5 as the whole number 1, any value as a boolean, and a record without the
+    fields that the schema does not have.
     """
-    from fastavro.validation import validate
 
-    record = plain(element)
-    validate(record, schema)
-    return record
+    def __init__(self, schema: Schema) -> None:
+        from fastavro import parse_schema
 
+        self._named: dict[str, dict[str, object]] = {}
+        self.parsed: Schema = parse_schema(schema, self._named)
+        """The schema as fastavro takes it."""
 
-class UnfitError(ValueError):
-    """An element does not fit its schema."""
+    def fitting(self, element: object) -> object:
+        """An element in the form in which fastavro writes it. Raises `ValueError` for one that does not fit."""
+        from fastavro.validation import validate
+
+        record = plain(element)
+        validate(record, self.parsed)
+        if unknown := next(self._unknown(record, self.parsed), None):
+            raise ValueError(f"the schema has no field {unknown!r}, whose value would be lost")
+        return record
+
+    def _unknown(self, value: object, schema: Schema) -> Iterator[str]:
+        """Fields that no record of a schema has; of a union, any of its records may have a field."""
+        if not isinstance(value, (dict, list, tuple)):
+            return
+        union = schema if isinstance(schema, list) else [schema]
+        kinds = [self._named.get(each, each) if isinstance(each, str) else each for each in union]
+        types = [kind for kind in kinds if isinstance(kind, dict)]
+        if not isinstance(value, dict):
+            items = [kind["items"] for kind in types if kind["type"] == "array"]
+            for each in value:
+                yield from self._unknown(each, cast("list[Schema]", items))
+        elif values := [kind["values"] for kind in types if kind["type"] == "map"]:
+            for each in value.values():
+                yield from self._unknown(each, cast("list[Schema]", values))
+        else:
+            records = [kind["fields"] for kind in types if kind["type"] == "record"]
+            fields = {
+                field["name"]: field["type"] for each in records for field in cast("list[dict[str, Schema]]", each)
+            }
+            for name, each in value.items():
+                if name in fields:
+                    yield from self._unknown(each, fields[name])
+                else:
+                    yield name
 
 
 @contextmanager
 def naming(element: Callable[[], object]) -> Iterator[None]:
-    """Raise `UnfitError`, with the element, if it cannot be written."""
+    """Raise `ValueError` with the element if it cannot be written."""
     try:
         yield
-    except (OSError, HeadraceError, UnfitError):
+    except (OSError, HeadraceError):
         raise
     except Exception as error:
-        raise UnfitError(
+        raise ValueError(
             f"element {element()!r:.200} does not fit the schema: {_reasons(error)}; correct the elements before this "
             "step, or the schema"
         ) from error

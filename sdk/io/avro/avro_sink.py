@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.avro.avro_blocks import Schema, require_package
-from headrace.sdk.io.avro.avro_schemas import checked_schema, fitting, naming, schema_of_type
+from headrace.sdk.io.avro.avro_schemas import WriterSchema, checked_schema, naming, schema_of_type
 from headrace.sdk.io.files.beam_arguments import refuse_unless
 from headrace.sdk.io.files.file_sink import FileSink, IfExists
 from headrace.sdk.io.files.filesystem import Path, open_output
@@ -30,22 +30,23 @@ class AvroWriter:
         import fastavro
 
         assert self.schema is not None, "the transform has set it when the pipeline was built"
-        schema = fastavro.parse_schema(self.schema)
+        schema = WriterSchema(self.schema)
         element: object = None
 
         def records() -> Iterator[object]:
             nonlocal element
             for element in batch.values:
-                yield fitting(element, schema)
+                yield schema.fitting(element)
 
         with open_output(path) as file, naming(lambda: element):
-            fastavro.writer(file, schema, records(), self.codec, strict_allow_default=True)
+            fastavro.writer(file, schema.parsed, records(), self.codec)
 
 
 class WriteToAvro(WriteFiles):
     """Writes dicts, `Row`s, named tuples or dataclasses as records of Avro files, or other values by their schema.
 
-    Needs `pip install 'headrace[avro]'`.
+    Records may be within records. A time without a zone is in UTC. A field that the schema does not have is an error,
+    as it would be lost; Beam leaves it out. Needs `pip install 'headrace[avro]'`.
 
     >>> from tempfile import TemporaryDirectory
     >>> import headrace as beam

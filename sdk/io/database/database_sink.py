@@ -104,12 +104,15 @@ class DatabaseSink(EpochSink):
     def prepare(self) -> None:
         """Make the table of marks, and check that the statements fit the table. Raises `DatabaseWriteError`."""
         with self._transaction(f"table {self._table!r} cannot be written; nothing has run") as (dialect, cursor):
-            for probe in self._statements(dialect).probes(self._mode == "append"):
+            for probe in self._statements(dialect).probes(self._mode == "changelog"):
                 cursor.execute(probe, (0,))
         try:
             self.stored("")
         except DatabaseWriteError:
-            with self._transaction(f"a table for the epochs is missing and cannot be made by {MAKE_MARKS!r}") as opened:
+            with self._transaction(
+                f"table {MARKS!r} can neither be read nor made by {MAKE_MARKS!r} (connect() must open a connection "
+                "each time); nothing has run"
+            ) as opened:
                 opened[1].execute(MAKE_MARKS)
         self._require_transactions()
 
@@ -344,15 +347,15 @@ class WriteToDatabase(Write):
 
     Args:
         connect: Function that opens a connection of any DB-API 2 module, such as
-            `lambda: psycopg.connect("dbname=shop")`. It runs on the driver, once for each epoch with rows. The
-            connection must not commit each statement by itself.
+            `lambda: psycopg.connect("dbname=shop")`. It runs on the driver, once for each epoch with rows, and again
+            after errors that may pass. The connection must not commit each statement by itself.
         table: Name of the table, with its schema before a dot. It must exist.
         columns: Names of the columns that are written, as the database has them. Elements are dicts, `Row`s, named
             tuples or dataclasses with these fields, or plain tuples with a value for each. A missing field is null.
         mode: `append` adds a row for each element. `upsert` gives the row with an element's key its values, or
             adds it; of several elements of an epoch with one key the last one counts. With `changelog` elements are
             `Change`s (`ToChangelog`): an insertion puts a row in, by key if there are keys, and a deletion takes the
-            row with its key out, or without keys one row that is equal.
+            row with its key out, or without keys one row that is equal and must be there.
         keys: Names of the columns whose values are a row's key. SQLite and PostgreSQL need a unique constraint on them.
         sink: A name of this sink that stays the same when a run begins anew on an empty checkpoint. The newer run then
             takes its predecessor's place, and the predecessor can write nothing more. By default each run that begins
@@ -361,7 +364,7 @@ class WriteToDatabase(Write):
 
     Raises:
         TypeError: An argument has a wrong type.
-        ValueError: Mode, keys and columns do not fit together.
+        ValueError: Mode, keys and columns do not fit together, or the parameter style is none.
 
     >>> import sqlite3, tempfile
     >>> import headrace as beam

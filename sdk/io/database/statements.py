@@ -143,16 +143,16 @@ class Statements:
         ]
         return f"{self._from} WHERE {' AND '.join(terms)}", given
 
-    def probes(self, appends: bool) -> list[str]:
+    def probes(self, takes_out: bool) -> list[str]:
         """Statements that fail if the table, a column or a unique key is missing; with parameter 0 they do nothing."""
         names = self._names(self.columns)
         # Some modules read %% in a name as % only in statements with parameters.
         where = f"WHERE 1 = {self.dialect.parameters(1, 1)[0]}"
         nothing = f"{self._into} SELECT {names} FROM {self.dialect.table(self.path)} {where}"
-        if appends:
-            return [nothing]
+        by_conflict = bool(self.keys) and self.dialect.on_conflict
         delete = f"{self._from} {where}"
-        return [f"{nothing} {self._conflict}" if self.keys and self.dialect.on_conflict else nothing, delete]
+        deletes = takes_out or (self.keys and not by_conflict)
+        return [f"{nothing} {self._conflict}" if by_conflict else nothing, *([delete] if deletes else [])]
 
     @property
     def _into(self) -> str:

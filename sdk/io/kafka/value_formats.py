@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from headrace.sdk.io.avro import avro_blocks
 from headrace.sdk.io.avro.avro_blocks import Schema
-from headrace.sdk.io.avro.avro_schemas import checked_schema, fitting, naming, plain
+from headrace.sdk.io.avro.avro_schemas import WriterSchema, checked_schema, naming, plain
 from headrace.sdk.io.kafka.registry_client import (
     asking,
     checked_registry,
@@ -84,32 +84,29 @@ class PlainAvro(ValueFormat):
     """Avro's binary encoding of one schema, which readers and writers must know, as nothing in the bytes names it."""
 
     def __init__(self, schema: Schema) -> None:
-        from fastavro import parse_schema
-
-        self._schema = cast(Schema, parse_schema(schema))
+        self._schema = WriterSchema(schema)
 
     def read(self, data: bytes, place: Place) -> object:
         """See `ValueFormat`."""
         from fastavro import schemaless_reader
 
         file = io.BytesIO(data)
-        value = schemaless_reader(file, self._schema, None)
+        value = schemaless_reader(file, self._schema.parsed, None)
         if rest := len(data) - file.tell():
             raise ValueError(f"{rest} bytes are left behind the value; the schema is not the one it was written with")
         return value
 
     def write(self, value: object, place: Place) -> bytes:
         """See `ValueFormat`."""
-        return self.fitted(value)[1]
+        with naming(lambda: value):
+            return self.fitted(value)[1]
 
     def fitted(self, value: object) -> tuple[object, bytes]:
-        """A value in the form in which fastavro writes it, and its bytes. Raises `UnfitError`."""
+        """A value in the form in which fastavro writes it, and its bytes. Raises what fastavro raises."""
         from fastavro import schemaless_writer
 
-        file = io.BytesIO()
-        with naming(lambda: value):
-            record = fitting(value, self._schema)
-            schemaless_writer(file, self._schema, record, strict_allow_default=True)
+        file, record = io.BytesIO(), self._schema.fitting(value)
+        schemaless_writer(file, self._schema.parsed, record)
         return record, file.getvalue()
 
 
@@ -295,7 +292,7 @@ def json_format(
 
     A format is an argument of `ReadFromKafka` (`value_deserializer`, `key_deserializer`) or of `WriteToKafka`
     (`value_serializer`, `key_serializer`). `Row`s, named tuples and dataclasses are written as objects, instants as
-    RFC 3339 text. A registry needs `pip install 'headrace[kafka,schema-registry]'`.
+    RFC 3339 text; NaN and infinity are refused. A registry needs `pip install 'headrace[kafka,schema-registry]'`.
 
     >>> import headrace as beam
     >>> from headrace.io import kafka_values

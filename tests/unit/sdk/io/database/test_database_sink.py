@@ -12,6 +12,7 @@ import sqlalchemy
 import headrace as beam
 from headrace.io import DatabaseWriteError, EpochsLostError, SinkTakenError, WriteToDatabase
 from headrace.lowlevel import Batch, StepError
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.driver.delivery import after, begun, held
 from headrace.runners.engine.driver.delivery import deliver as deliver_all
 from headrace.runners.local import LocalRunner
@@ -21,7 +22,7 @@ from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from headrace.transforms.window import GlobalWindows
 from headrace.utils.timestamp import Timestamp
 from tests.postgresserver import server_or_skip
-from tests.unit.sdk.io.sourcefiles import OneByOne
+from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne
 
 COLUMNS = ["product", "amount"]
 
@@ -264,6 +265,26 @@ class TestExactlyOnce:
         sink.deliver(3, receipts)
         assert database.sold() == [("tea", 1), ("tea", 2), ("tea", 3)]
 
+    def test_a_backup_without_the_epoch_before_the_newest_commit(self, tmp_path):
+        database = Database(lambda: sqlite3.connect(tmp_path / "shop.db"))
+        options = PipelineOptions([f"--checkpoint={tmp_path}/state"])
+
+        def life(scheduler):
+            with beam.Pipeline(LocalRunner(scheduler=scheduler), options) as pipeline:
+                pipeline | beam.Create([("tea", 1), ("tea", 2), ("tea", 3), ("tea", 4)]) | database.writing("sold")
+
+        with pytest.raises(Crash):
+            life(CrashAt("deliver"))
+        assert database.sold() == [("tea", 1), ("tea", 2)]
+        database.run("UPDATE headrace_epochs SET epoch = 1")
+        database.run("DELETE FROM sold WHERE amount = 2")
+        with pytest.raises(EpochsLostError, match=r"epoch 3 was not written: this run has written epoch 2 under"):
+            life(OneByOne())
+        database.run("UPDATE headrace_epochs SET epoch = 2")
+        database.run("INSERT INTO sold VALUES ('tea', 2)")
+        life(OneByOne())
+        assert database.sold() == [("tea", number) for number in range(1, 5)]
+
     def test_a_database_that_was_made_anew_or_names_the_predecessor(self, database):
         deliver(database.sink("sold", sink="sales"), 1, ("tea", 1))
         [before] = database.run("SELECT run FROM headrace_epochs")
@@ -474,6 +495,30 @@ class TestWrongInput:
     def test_options(self, options, error, message):
         with pytest.raises(error, match=message):
             WriteToDatabase(print, "t", ["a"], **options)
+
+    def test_a_connection_that_connect_has_given_before(self, tmp_path):
+        database = Database(lambda: sqlite3.connect(tmp_path / "shop.db"))
+        connection = sqlite3.connect(tmp_path / "shop.db")
+        database.connect = lambda: connection
+        with pytest.raises(DatabaseWriteError, match=r"\(connect\(\) must open a connection each time\).*closed"):
+            database.sink("sold")
+
+    @pytest.mark.slow
+    def test_rights_that_are_needed(self, address):
+        psycopg = pytest.importorskip("psycopg")
+        database = Database(lambda: psycopg.connect(address))
+        database.sink()
+        database.run("CREATE ROLE clerk LOGIN")
+        database.run("GRANT SELECT, INSERT, UPDATE ON headrace_epochs TO clerk")
+        database.connect = lambda: psycopg.connect(address.replace("user=postgres", "user=clerk"))
+        with closing(psycopg.connect(address, autocommit=True)) as connection:
+            connection.execute("GRANT SELECT ON totals TO clerk")
+            for right, mode in [("INSERT", "append"), ("UPDATE", "upsert"), ("DELETE", "changelog")]:
+                keys = [] if mode == "append" else ["product"]
+                with pytest.raises(DatabaseWriteError, match="InsufficientPrivilege"):
+                    database.sink(mode=mode, keys=keys)
+                connection.execute(f"GRANT {right} ON totals TO clerk")
+                database.sink(mode=mode, keys=keys)
 
     def test_names_with_percent_signs(self, database):
         database.run('DROP TABLE IF EXISTS "50%"')
