@@ -47,7 +47,7 @@ class CheckpointReader:
 
     def __init__(self, place: str, key: str | None = None, share: float = _SHARE_OF_OWN) -> None:
         self.place = place
-        self._key = key
+        self.key = key
         self._pace = Pace(share, _LEAST_SECONDS, time.monotonic, time.thread_time)
         self._view: CheckpointView | None = None
         self._facts: StoredFacts | None = None
@@ -56,7 +56,7 @@ class CheckpointReader:
 
     def open(self) -> CheckpointView:
         """The view of the last commit, read now. Raises what `UNREADABLE` lists."""
-        return CheckpointView.of(checkpoint_store(self.place, self._key))
+        return CheckpointView.of(checkpoint_store(self.place, self.key))
 
     def look(self, at_once: bool = False) -> bool:
         """Read the last commit if that is due, or at once; returns whether it was read."""

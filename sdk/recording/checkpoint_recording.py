@@ -22,10 +22,14 @@ from headrace.sdk.recording.state_snapshot import OpenWindow, StateSnapshot, Wai
 from headrace.sdk.recording.stored_timer import has_windows, meant_by
 
 
-def recording_at(location: str | Path) -> Recording:
+def recording_at(location: str | Path, key: str | None = None) -> Recording:
     """The recording at a location: in a file that `Recording.save` wrote, or in a checkpoint.
 
     Of a checkpoint it has the recorded steps, then the others with what the checkpoint knows of them (`standing`).
+
+    Args:
+        location: The file, or directory or URL of the checkpoint.
+        key: The secret that the checkpoint is signed with; None for that of the environment.
 
     Raises:
         RecordingError: The file is no recording, or nothing is committed in the checkpoint.
@@ -34,7 +38,7 @@ def recording_at(location: str | Path) -> Recording:
     """
     if Path(location).is_file():
         return Recording.load(location)
-    store = store_of(str(location))
+    store = store_of(str(location), key)
     shown_at = hidden(str(location))
     if "://" not in str(location) and read_marker(store, ELSEWHERE) is None:
         raise RecordingError(

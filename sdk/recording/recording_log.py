@@ -28,9 +28,9 @@ Epochs = tuple[int, int]
 """First and last epoch of an object."""
 
 
-def store_of(location: str) -> ObjectStorage:
-    """The object store of a checkpoint, signed if the environment has a key."""
-    return signed(ObjectStore(location), os.environ.get(KEY_VARIABLE))
+def store_of(location: str, key: str | None = None) -> ObjectStorage:
+    """The object store of a checkpoint, signed if a key is given, or the environment has one."""
+    return signed(ObjectStore(location), os.environ.get(KEY_VARIABLE) if key is None else key)
 
 
 def log_of(options: PipelineOptions) -> RecordLog | None:

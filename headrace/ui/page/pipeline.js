@@ -213,7 +213,7 @@ export class PipelineView {
       ["lag", totals.lag, ""],
       ["records out", count(totals.records_out), speed(totals.out_rate)],
       ["watermark", totals.watermark.text, ""],
-      ["state", totals.state, ""],
+      [snapshot.live ? "state" : "state in files", totals.state, ""],
       ["epoch", count(snapshot.epoch), ""],
       ["late", count(totals.late), "", false],
       ["dropped", count(totals.dropped), "", totals.dropped > 0],
@@ -226,8 +226,9 @@ export class PipelineView {
       this.spark = element("span", { class: "spark-frame" });
       this.tiles.querySelector("dd").append(this.spark);
     }
-    tiles.forEach(([, value, beside, alarm], place) => {
+    tiles.forEach(([name, value, beside, alarm], place) => {
       const tile = this.tiles.children[place];
+      say(tile.querySelector("dt"), name);
       say(tile.querySelector(".value"), (alarm ? "⚠ " : "") + value);
       say(tile.querySelector(".beside"), beside);
       tile.classList.toggle("alarm", Boolean(alarm));
