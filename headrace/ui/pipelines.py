@@ -89,6 +89,11 @@ class CheckpointReader:
         return self._facts
 
 
+def _committed(progress: EpochProgress) -> float:
+    """When an epoch was committed, seconds since 1970: its clock is read when it begins."""
+    return progress.clock / 1e6 + progress.seconds
+
+
 def _commit_of(view: CheckpointView | None) -> tuple[str, int, int] | None:
     """What tells a commit from all others: a new checkpoint at the same place has the same numbers."""
     if view is None or (commit := view.manifest) is None:
@@ -222,7 +227,7 @@ class RunningPipeline:
         """The run has ended, with an error or by itself."""
         last = self._last
         is_complete = last is None or last.watermark == MAX_TIMESTAMP
-        self._standing = standing_of_end(error, is_complete, None if last is None else last.clock / 1e6)
+        self._standing = standing_of_end(error, is_complete, None if last is None else _committed(last))
         self._has_ended = True
 
     def snapshot(self) -> Snapshot:
@@ -245,7 +250,7 @@ class RunningPipeline:
             return Snapshot(self.title, place, True, self._standing)
         standing = self._standing
         if standing.phase is Phase.EMPTY:
-            standing = standing_of(last.clock / 1e6, time.time(), False, True)
+            standing = standing_of(_committed(last), time.time(), False, True)
         return Snapshot(
             *(self.title, place, True, standing, last.epoch),
             course.totals(standing.phase in (Phase.RUNNING, Phase.WAITING)),

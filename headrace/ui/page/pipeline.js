@@ -36,7 +36,7 @@ const WATERMARKS = [
   { name: "step", value: text("step") },
   { name: "input", value: (row) => row.input.text },
   { name: "output", value: (row) => row.output.text },
-  { name: "stands still", value: (row) => row.still ? standing(row) : "", alarm: (row) => Boolean(row.still) },
+  { name: "stands still", value: (row) => row.still ? stoodFor(row) : "", alarm: (row) => Boolean(row.still) },
   { name: "input waits for", value: text("waits_for"), long: true },
   { name: "output held by", value: text("held_by"), long: true },
 ];
@@ -74,7 +74,7 @@ function panel(title, wide, ...children) {
   return element("div", { class: wide ? "panel wide" : "panel" }, element("h3", {}, title), ...children);
 }
 
-function standing(step) {
+function stoodFor(step) {
   return (step.still_at_first ? "at least " : "") + duration(step.still);
 }
 
@@ -196,11 +196,11 @@ export class PipelineView {
     const reasons = new Map(waits.map((row) => [row.step, row.waits_for]));
     const still = standing.phase === "finished" ? [] : steps.filter((step) => step.still);
     const lines = still.filter((step) => sources.has(step.step)).map((step) =>
-      `⚠ Source ${step.step} has stood at ${step.watermark.text} for ${standing(step)} while others went on. If it may be silent, give it an idle timeout or an end.`);
+      `⚠ Source ${step.step} has stood at ${step.watermark.text} for ${stoodFor(step)} while others went on. If it may be silent, give it an idle timeout or an end.`);
     const alike = grouped(still.filter((step) => !sources.has(step.step)), (step) => `${reasons.get(step.step) ?? ""}\n${step.watermark.text}`);
     for (const group of alike.values()) {
       const reason = reasons.get(group[0].step), names = group.map((step) => step.step).join(", ");
-      lines.push(`⚠ The watermark of ${names} has stood at ${group[0].watermark.text} for ${standing(group[0])} while records came.` + (reason ? ` It waits for ${reason}.` : ""));
+      lines.push(`⚠ The watermark of ${names} has stood at ${group[0].watermark.text} for ${stoodFor(group[0])} while records came.` + (reason ? ` It waits for ${reason}.` : ""));
     }
     this.stuck.hidden = !lines.length;
     if (lines.join() === this.stuck.dataset.told) return;
@@ -243,14 +243,13 @@ export class PipelineView {
     this.topology = topology;
     try {
       const graph = await this.ask(`pipelines/${this.place}/graph.json`);
-      if (this.topology !== topology) return;
-      this.graph.set(graph);
-      this.figures(this.snapshot);
+      if (this.topology === topology) this.graph.set(graph);
     } catch (error) {
       this.graph.fail(error.message);
       this.topology = null;
       this.graphDue = Date.now() + GRAPH_AGAIN;
     }
+    this.figures(this.snapshot);
   }
 
   intervals(levels) {
