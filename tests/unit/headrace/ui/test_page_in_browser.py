@@ -204,7 +204,8 @@ STUCK = """(async () => {
   const [{ PipelineView }, news] = [await import("./pipeline.js"), await (await fetch("live.json")).json()];
   const shown = news.pipelines[1].snapshot, view = new PipelineView(0, async () => { throw new Error("no graph"); });
   document.body.append(view.element);
-  shown.steps.filter((its) => its.watermark).forEach((step) => { step.still = 40; step.still_at_first = step.step === "Sum"; });
+  const timed = shown.steps.filter((its) => its.watermark);
+  timed.forEach((step) => { step.still = 40; step.still_at_first = step.step === "Sum"; });
   view.update(shown);
   const text = view.element.innerText;
   view.element.remove();
