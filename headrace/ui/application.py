@@ -93,10 +93,10 @@ class Application:
             Route("/", self._index),
             Route("/live.json", self._live),
             Route("/{name:str}", self._file),
-            Route("/pipelines/{number:int}/graph.json", self._answer(self._graph)),
-            Route("/pipelines/{number:int}/keys.json", self._answer(self._keys)),
-            Route("/pipelines/{number:int}/recorded.json", self._answer(self._recorded)),
-            Route("/pipelines/{number:int}/panes.html", self._answer(self._panes, _PICTURE_ERROR_HEADERS)),
+            Route("/pipelines/{number:str}/graph.json", self._answer(self._graph)),
+            Route("/pipelines/{number:str}/keys.json", self._answer(self._keys)),
+            Route("/pipelines/{number:str}/recorded.json", self._answer(self._recorded)),
+            Route("/pipelines/{number:str}/panes.html", self._answer(self._panes, _PICTURE_ERROR_HEADERS)),
         ]
         application = Starlette(routes=routes)
         application.router.redirect_slashes = False
@@ -136,11 +136,13 @@ class Application:
         """Answer a question about one pipeline; errors that a reader can do something about become 404 or 503."""
 
         def answered(request: Request) -> Response:
-            number = request.path_params["number"]
-            if number >= len(self._pipelines):
-                return _error(404, f"There is no pipeline {number}; there are {len(self._pipelines)}.")
+            pipeline = {str(number): its for number, its in enumerate(self._pipelines)}.get(
+                request.path_params["number"]
+            )
+            if pipeline is None:
+                return _error(404, f"There is no such pipeline; there are {len(self._pipelines)}, from 0 on.")
             try:
-                return answer(self._pipelines[number], request.query_params)
+                return answer(pipeline, request.query_params)
             except (NothingStoredError, UnknownStepError, RecordingError) as error:
                 return _error(404, str(error), of_errors)
             except (CheckpointError, OSError) as error:
@@ -164,13 +166,15 @@ class Application:
         )
 
     def _recorded(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
-        return _json_text(as_json(recorded_steps(_reader(pipeline).place)))
+        reader = _reader(pipeline)
+        return _json_text(as_json(recorded_steps(reader.place, reader.key)))
 
     def _panes(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
         """The picture of a run, whose own script alone may run."""
         from starlette.responses import HTMLResponse
 
-        text = panes_page(_reader(pipeline).place, query.get("step"), query.get("key") or None)
+        reader = _reader(pipeline)
+        text = panes_page(reader.place, query.get("step"), query.get("key") or None, reader.key)
         hashes = (hashlib.sha256(script.encode()).digest() for script in _SCRIPT.findall(text))
         allowed = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in hashes)
         policy = _PICTURE_POLICY.format(hashes=allowed or "'none'")

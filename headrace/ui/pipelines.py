@@ -49,7 +49,7 @@ class CheckpointReader:
 
     def __init__(self, place: str, key: str | None = None, share: float = _SHARE_OF_OWN) -> None:
         self.place = place
-        self._key = key
+        self.key = key
         self._pace = Pace(share, _LEAST_SECONDS, time.monotonic, time.thread_time)
         self._view: CheckpointView | None = None
         self._facts: StoredFacts | None = None
@@ -58,7 +58,7 @@ class CheckpointReader:
 
     def open(self) -> CheckpointView:
         """The view of the last commit, read now. Raises what `UNREADABLE` lists."""
-        return CheckpointView.of(self.place, checkpoint_key=self._key)
+        return CheckpointView.of(self.place, checkpoint_key=self.key)
 
     def look(self, at_once: bool = False) -> bool:
         """Read the last commit if that is due, or at once; returns whether it was read."""
@@ -89,6 +89,11 @@ class CheckpointReader:
     def facts(self) -> StoredFacts | None:
         """The facts of the last commit that was read; None if there is none."""
         return self._facts
+
+
+def _committed(progress: EpochProgress) -> float:
+    """When an epoch was committed, seconds since 1970: its clock is read when it begins."""
+    return progress.clock / 1e6 + progress.seconds
 
 
 def _commit_of(view: CheckpointView | None) -> tuple[str, int, int] | None:
@@ -243,7 +248,7 @@ class RunningPipeline:
         """The run has ended, with an error or by itself."""
         last = self._last
         is_complete = last is None or last.watermark == MAX_TIMESTAMP
-        self._standing = standing_of_end(error, is_complete, None if last is None else last.clock / 1e6)
+        self._standing = standing_of_end(error, is_complete, None if last is None else _committed(last))
         self._has_ended = True
 
     def snapshot(self) -> Snapshot:
@@ -266,7 +271,7 @@ class RunningPipeline:
             return self._starting(place)
         standing = self._standing
         if standing.phase is Phase.EMPTY:
-            standing = standing_of(last.clock / 1e6, time.time(), False, True)
+            standing = standing_of(_committed(last), time.time(), False, True)
         return Snapshot(
             *(self.title, place, True, standing, last.epoch),
             course.totals(standing.phase in (Phase.RUNNING, Phase.WAITING)),

@@ -23,7 +23,7 @@ from headrace.sdk.recording.state_snapshot import OpenWindow, StateSnapshot, Wai
 from headrace.sdk.recording.stored_timer import has_windows, meant_by
 
 
-def recording_at(location: str | Path) -> Recording:
+def recording_at(location: str | Path, key: str | None = None) -> Recording:
     """The recording at a location: in a file that `Recording.save` wrote, or in a checkpoint.
 
     Of a checkpoint it has the recorded steps, then the others with what the checkpoint knows of them (`standing`).
@@ -38,6 +38,10 @@ def recording_at(location: str | Path) -> Recording:
     ...     recording_at(folder).step("Sum").panes[0].value
     12
 
+    Args:
+        location: The file, or directory or URL of the checkpoint.
+        key: The secret that the checkpoint is signed with; None for that of the environment.
+
     Raises:
         RecordingError: The file is no recording, or nothing is committed in the checkpoint.
         CheckpointError: There is no such file, and no checkpoint; or it is damaged.
@@ -45,7 +49,7 @@ def recording_at(location: str | Path) -> Recording:
     """
     if Path(location).is_file():
         return Recording.load(location)
-    store = checkpoint_store(location)
+    store = checkpoint_store(location, key)
     shown_at = hidden(str(location))
     if "://" not in str(location) and read_marker(store, ELSEWHERE) is None:
         raise RecordingError(

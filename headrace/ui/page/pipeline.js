@@ -36,7 +36,7 @@ const WATERMARKS = [
   { name: "step", value: text("step") },
   { name: "input", value: (row) => row.input.text },
   { name: "output", value: (row) => row.output.text },
-  { name: "stands still", value: (row) => row.still ? duration(row.still) : "", alarm: (row) => Boolean(row.still) },
+  { name: "stands still", value: (row) => row.still ? stoodFor(row) : "", alarm: (row) => Boolean(row.still) },
   { name: "input waits for", value: text("waits_for"), long: true },
   { name: "output held by", value: text("held_by"), long: true },
 ];
@@ -69,11 +69,13 @@ const PENDING = [
 ];
 
 const GRAPH_AGAIN = 10000;
-let panels = 0;
 
 function panel(title, wide, ...children) {
-  const id = `panel${++panels}`;
-  return element("section", { class: wide ? "panel wide" : "panel", "aria-labelledby": id }, element("h3", { id }, title), ...children);
+  return element("div", { class: wide ? "panel wide" : "panel" }, element("h3", {}, title), ...children);
+}
+
+function stoodFor(step) {
+  return (step.still_at_first ? "at least " : "") + duration(step.still);
 }
 
 function grouped(rows, name) {
@@ -154,8 +156,8 @@ export class PipelineView {
     this.steps.update(inOrder);
     this.lost.update(inOrder.filter((step) => step.late || step.dropped || step.duplicates || step.dead_letters));
     this.watermarkChart.update(history);
-    const still = new Map(steps.map((step) => [step.step, step.still]));
-    const waits = (stored?.watermarks ?? []).map((row) => ({ ...row, still: still.get(row.step) }));
+    const still = new Map(steps.map(({ step, still, still_at_first }) => [step, { still, still_at_first }]));
+    const waits = (stored?.watermarks ?? []).map((row) => ({ ...row, ...still.get(row.step) }));
     this.watermarks.update(waits);
     this.notice(snapshot, waits);
     this.epochChart.update(snapshot.epochs);
@@ -194,11 +196,11 @@ export class PipelineView {
     const reasons = new Map(waits.map((row) => [row.step, row.waits_for]));
     const still = standing.phase === "finished" ? [] : steps.filter((step) => step.still);
     const lines = still.filter((step) => sources.has(step.step)).map((step) =>
-      `⚠ Source ${step.step} has stood at ${step.watermark.text} for ${duration(step.still)} while others went on. If it may be silent, give it an idle timeout or an end.`);
+      `⚠ Source ${step.step} has stood at ${step.watermark.text} for ${stoodFor(step)} while others went on. If it may be silent, give it an idle timeout or an end.`);
     const alike = grouped(still.filter((step) => !sources.has(step.step)), (step) => `${reasons.get(step.step) ?? ""}\n${step.watermark.text}`);
     for (const group of alike.values()) {
       const reason = reasons.get(group[0].step), names = group.map((step) => step.step).join(", ");
-      lines.push(`⚠ The watermark of ${names} has stood at ${group[0].watermark.text} for ${duration(group[0].still)} while records came.` + (reason ? ` It waits for ${reason}.` : ""));
+      lines.push(`⚠ The watermark of ${names} has stood at ${group[0].watermark.text} for ${stoodFor(group[0])} while records came.` + (reason ? ` It waits for ${reason}.` : ""));
     }
     this.stuck.hidden = !lines.length;
     if (lines.join() === this.stuck.dataset.told) return;
@@ -213,7 +215,7 @@ export class PipelineView {
       ["lag", totals.lag, ""],
       ["records out", count(totals.records_out), speed(totals.out_rate)],
       ["watermark", totals.watermark.text, ""],
-      ["state", totals.state, ""],
+      [snapshot.live ? "state" : "state in files", totals.state, ""],
       ["epoch", count(snapshot.epoch), ""],
       ["late", count(totals.late), "", false],
       ["dropped", count(totals.dropped), "", totals.dropped > 0],
@@ -226,8 +228,9 @@ export class PipelineView {
       this.spark = element("span", { class: "spark-frame" });
       this.tiles.querySelector("dd").append(this.spark);
     }
-    tiles.forEach(([, value, beside, alarm], place) => {
+    tiles.forEach(([name, value, beside, alarm], place) => {
       const tile = this.tiles.children[place];
+      say(tile.querySelector("dt"), name);
       say(tile.querySelector(".value"), (alarm ? "⚠ " : "") + value);
       say(tile.querySelector(".beside"), beside);
       tile.classList.toggle("alarm", Boolean(alarm));
@@ -240,14 +243,13 @@ export class PipelineView {
     this.topology = topology;
     try {
       const graph = await this.ask(`pipelines/${this.place}/graph.json`);
-      if (this.topology !== topology) return;
-      this.graph.set(graph);
-      this.figures(this.snapshot);
+      if (this.topology === topology) this.graph.set(graph);
     } catch (error) {
       this.graph.fail(error.message);
       this.topology = null;
       this.graphDue = Date.now() + GRAPH_AGAIN;
     }
+    this.figures(this.snapshot);
   }
 
   intervals(levels) {

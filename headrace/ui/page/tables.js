@@ -4,7 +4,7 @@ import { element, say } from "./elements.js";
 /** What has to be scrolled can be reached with the Tab key, and has a name there; what is seen whole needs neither. */
 export function scrollable(scroller, name) {
   const more = scroller.scrollWidth > scroller.clientWidth + 1 || scroller.scrollHeight > scroller.clientHeight + 1;
-  for (const [attribute, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", name]]) {
+  for (const [attribute, value] of [["tabindex", "0"], ["role", "group"], ["aria-label", name]]) {
     if (more) scroller.setAttribute(attribute, value);
     else scroller.removeAttribute(attribute);
   }

@@ -39,6 +39,8 @@ class Course:
         self._samples: deque[Sample] = deque(maxlen=KEPT)
         self._moved: dict[str, tuple[int, int, int]] = {}
         """Step -> its watermark, and the wall clock and the records read when it was there first."""
+        self._begun: int | None = None
+        """The wall clock of the first sample."""
         self._lock = Lock()
 
     def note(self, sample: Sample) -> None:
@@ -50,6 +52,8 @@ class Course:
             if samples and sample.epoch == samples[-1].epoch:
                 samples.pop()
             samples.append(sample)
+            if self._begun is None:
+                self._begun = sample.clock
             for name, figures in sample.steps.items():
                 moved = self._moved.get(name)
                 if figures.watermark is not None and (moved is None or moved[0] != figures.watermark):
@@ -111,6 +115,7 @@ class Course:
             lag="" if its.lag is None else shown_span(its.lag),
             state="" if its.state_bytes is None else shown_bytes(its.state_bytes),
             still=self._still(name, last),
+            still_at_first=self._moved.get(name, (0, 0, 0))[1] == self._begun,
         )
 
     def _still(self, name: str, last: Sample) -> float | None:

@@ -102,6 +102,8 @@ class StepRow:
     state: str
     still: float | None
     """Seconds since the watermark has moved, while records came; None if it moves."""
+    still_at_first: bool
+    """Whether it stood there when it was first seen, so that it may have stood for longer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ SCANNED = 10_000
 """Entries that are looked at for the keys with the most state, at most."""
 LISTED = 100
 """Rows that are listed, at most."""
+_LONGEST_LITERAL = 1_000
+"""Characters of a key that is read as a literal of Python; longer keys are looked for as text, or by their id."""
 
 
 class UnknownStepError(LookupError):
@@ -164,8 +166,9 @@ def _meanings(key: str) -> Iterator[object]:
     (["(1, 'a')", (1, 'a')], ['red'])
     """
     yield key
-    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-        yield ast.literal_eval(key)
+    if len(key) <= _LONGEST_LITERAL:
+        with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            yield ast.literal_eval(key)
 
 
 def _of_state(view: CheckpointView, step: str, state: StoredState) -> Iterator[KeyEntry]:
@@ -201,15 +204,15 @@ class RecordedStep:
     keys: Sequence[str]
 
 
-def recorded_steps(place: str) -> list[RecordedStep]:
-    """The steps that can be drawn."""
+def recorded_steps(place: str, key: str | None = None) -> list[RecordedStep]:
+    """The steps that can be drawn; the key is the secret of a signed checkpoint, None for that of the environment."""
     return [
         RecordedStep(step.label, step.standing is None, step.summary(), step.keys()[:LISTED])
-        for step in recording_at(place).steps
+        for step in recording_at(place, key).steps
     ]
 
 
-def panes_page(place: str, step: str | None, key: str | None) -> str:
-    """The page that plays the run of a step and a key. Raises `RecordingError`."""
-    recording: Recording = recording_at(place)
+def panes_page(place: str, step: str | None, key: str | None, secret: str | None = None) -> str:
+    """The page that plays the run of a step and a key, see `recorded_steps`. Raises `RecordingError`."""
+    recording: Recording = recording_at(place, secret)
     return page(panels(recording, step, key, None))

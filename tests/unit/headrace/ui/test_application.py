@@ -144,7 +144,8 @@ def test_only_its_own_files_are_served(server: PageServer, path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("/pipelines/9/graph.json", 404, "There is no pipeline 9; there are 3."),
+        ("/pipelines/9/graph.json", 404, "There is no such pipeline; there are 3, from 0 on."),
+        (f"/pipelines/{'9' * 5_000}/graph.json", 404, "There is no such pipeline"),
         ("/pipelines/0/keys.json?step=Nothing", 404, "has no step 'Nothing' that keeps state (steps: Sum, Best)"),
         ("/pipelines/0/keys.json", 404, "has no step ''"),
         ("/pipelines/2/keys.json?step=Sum", 404, "run the pipeline with --checkpoint=PLACE"),

@@ -99,3 +99,10 @@ def test_a_sample_has_the_metrics_of_the_engine_and_none_of_its_parts() -> None:
     found = sample_of_progress(EpochProgress(4, 3, 1, 0, 0, 7, 60 * SECOND, 9, 0.5, metrics, {"tasks": 0.4}))
     assert dict(found.steps) == {"Sum": StepFigures("Sum", records_in=3, watermark=7)}
     assert (found.epoch, found.clock, found.lag, found.phases) == (4, 60 * SECOND, 2, {"tasks": 0.4})
+
+
+def test_a_watermark_that_stood_when_it_was_first_seen_may_have_stood_for_longer() -> None:
+    stood = course(*(sample(second, 100 * second, watermark=7) for second in range(1, 60)))
+    assert (stood.steps(True)[0].still, stood.steps(True)[0].still_at_first) == (58.0, True)
+    moved = course(*(sample(second, 100 * second, watermark=min(second, 9)) for second in range(1, 60)))
+    assert (moved.steps(True)[0].still, moved.steps(True)[0].still_at_first) == (50.0, False)

@@ -200,6 +200,26 @@ def test_a_picture_that_cannot_be_drawn_says_why(page: Page) -> None:
 LONG = "AStepWhoseNameHasNoSpaceAndIsFarLongerThanAnyScreenIsWideSoThatItCannotStandOnOneLine"
 
 
+STUCK = """(async () => {
+  const [{ PipelineView }, news] = [await import("./pipeline.js"), await (await fetch("live.json")).json()];
+  const shown = news.pipelines[1].snapshot, view = new PipelineView(0, async () => { throw new Error("no graph"); });
+  document.body.append(view.element);
+  const timed = shown.steps.filter((its) => its.watermark);
+  timed.forEach((step) => { step.still = 40; step.still_at_first = step.step === "Sum"; });
+  view.update(shown);
+  const text = view.element.innerText;
+  view.element.remove();
+  return text;
+})()"""
+
+
+def test_what_stands_still_is_said_with_what_it_waits_for(page: Page) -> None:
+    text = page.browser.run(STUCK)
+    assert "Source Scores has stood at 1970-01-01 00:02:10 for 40 s while others went on." in text
+    assert "The watermark of Sum has stood at 1970-01-01 00:02:10 for at least 40 s while records came." in text
+    assert "It waits for source Scores, which is at 1970-01-01 00:02:10." in text
+
+
 def test_another_run_at_the_same_place_is_shown_as_itself(tmp_path: Path) -> None:
     long = beam.Pipeline(LocalRunner(), PipelineOptions(checkpoint=str(tmp_path / "long")))
     _ = long | beam.Create([("red", 1)]) | LONG >> beam.CombinePerKey(sum)

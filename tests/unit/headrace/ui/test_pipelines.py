@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import pytest
 
 from headrace.lowlevel import Topology
 from headrace.lowlevel.storage.local_objects import LocalObjects
+from headrace.runners.engine.options import EpochProgress
 from headrace.ui import pipelines
 from headrace.ui.pipelines import CheckpointReader, NothingStoredError, RunningPipeline, StoredPipeline
 from headrace.ui.snapshots.driver_process import is_alive
@@ -281,3 +283,9 @@ def test_the_topology_is_only_made_for_a_graph() -> None:
         raise AssertionError("nobody looks")
 
     RunningPipeline("x", topology=topology).snapshot()
+
+
+def test_a_run_whose_epochs_are_long_does_not_wait() -> None:
+    pipeline = RunningPipeline("x")
+    pipeline.note(EpochProgress(1, 1, 1, 0, 0, 0, int((time.time() - 50) * 1e6), 0, 49.0))
+    assert pipeline.snapshot().standing.phase is Phase.RUNNING

@@ -14,17 +14,18 @@ from unittest.mock import patch
 import pytest
 
 import headrace as beam
+from headrace.lowlevel import BoundedInjector, Computation, Context, Record, Topology
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.options.pipeline_options import PipelineOptions
-from headrace.runners.engine.options import EpochProgress
+from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.reporting import Reporters
 from headrace.ui import PageReporter, pipelines
 from headrace.ui.reporter import page_address
 from headrace.ui.snapshots import course
 from headrace.ui.snapshots.snapshot import Phase
-from tests.pageruns import news, scores
+from tests.pageruns import asked, news, scores
 
 
 def live(reporter: PageReporter) -> Any:
@@ -178,3 +179,24 @@ def test_an_address_is_a_port_or_a_host_and_a_port() -> None:
         ValueError, match=r"the page cannot be served at 'here'; give a port .*, such as 8765 or 0.0.0.0:8765"
     ):
         page_address("here")
+
+
+class Counts(Computation):
+    """Keeps how many records a key has had."""
+
+    def process_record(self, record: Record, context: Context) -> None:
+        context.state = (context.state or 0) + 1
+
+
+def test_a_checkpoint_that_is_signed_with_a_given_key_is_read_with_it(tmp_path: Path) -> None:
+    place, secret = str(tmp_path / "state"), "a secret of the test, long enough"
+    topology = Topology()
+    topology.injector("keys", BoundedInjector([(number % 3, number) for number in range(9)]))
+    topology.computation("counts", Counts(), {"keys": lambda key: key}, [])
+    page = PageReporter(checkpoint=place, checkpoint_key=secret)
+    with page:
+        LocalRunner().run_topology(topology, RunOptions(place, secret, progress=page))
+        assert live(page)["stored"] is not None
+        for path in ("keys.json?step=counts", "recorded.json", "panes.html?step=counts"):
+            answer = asked(_port(page), f"/pipelines/0/{path}")
+            assert answer.status == 200, answer.text

@@ -133,7 +133,18 @@ def test_a_key_is_written_as_text_or_as_a_program_would(cells: CheckpointView, k
 
 
 @pytest.mark.parametrize(
-    "key", ["b", "", "8", "{'no': 'key'}", "lambda: 1", "(" * 500, "\ud800".encode("utf-8", "replace").decode()]
+    "key",
+    [
+        "b",
+        "",
+        "8",
+        "{'no': 'key'}",
+        "{{}}",
+        "lambda: 1",
+        "(" * 500,
+        "-" * 60_000 + "1",
+        "\ud800".encode("utf-8", "replace").decode(),
+    ],
 )
 def test_a_key_without_state_has_no_entries(cells: CheckpointView, key: str) -> None:
     assert entries_of_key(cells, "lengths", key) == []
