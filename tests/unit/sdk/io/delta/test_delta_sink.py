@@ -15,7 +15,7 @@ import headrace as beam
 from headrace.io.delta import DeltaError, ReadFromDelta, WriteToDelta
 from headrace.lowlevel import StepError
 from headrace.runners.local import LocalRunner
-from headrace.sdk.io.delta import delta_sink
+from headrace.sdk.io.delta import data_files, delta_sink
 from headrace.utils.timestamp import Timestamp
 from tests import s3
 from tests.faults.crashes.tableworlds import staged
@@ -124,6 +124,16 @@ class TestFiles:
         # A table that exists says itself how it is partitioned.
         deliver(sink(tmp_path, None), 1, elements[0])
         assert len(rows(tmp_path)) == 5
+
+    def test_what_is_written_to_a_local_url_is_kept(self, tmp_path, monkeypatch):
+        """Data files before the commit of the epoch, the log after it, as those of a path."""
+        kept = []
+        for module in (data_files, delta_sink):
+            monkeypatch.setattr(module, "keep_files", lambda system, paths: kept.extend(paths))
+        deliver(sink(f"file://{tmp_path}/table"), 1, ("tea", 1))
+        log = f"{tmp_path}/table/_delta_log"
+        assert [kept[0], kept[2]] == [f"{log}/{version:020d}.json" for version in range(2)]
+        assert kept[1].startswith(f"{tmp_path}/table/part-")
 
     def test_types(self, tmp_path):
         schema = pa.schema(
