@@ -29,7 +29,7 @@ from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf
 from headrace.sdk.transforms.core.source import Source
 
 if TYPE_CHECKING:
-    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table import DataScan, FileScanTask, IncrementalAppendScan, Table
     from pyiceberg.table.snapshots import Snapshot
 
 
@@ -126,19 +126,25 @@ class IcebergInjector(TableInjector["FileScanTask"]):
         if (snapshot := table.snapshot_by_id(at.version)) is None:
             raise _gone(self._address, at.version)
         if at.is_whole:
-            found = table.scan(snapshot_id=at.version).plan_files()
-        elif (operation := _operation(snapshot)) == "append":
+            return self._files_of(at, table.scan(snapshot_id=at.version))
+        if (operation := _operation(snapshot)) == "append":
             appended = table.incremental_append_scan().from_snapshot_id_inclusive(at.version)
-            found = appended.to_snapshot_id_inclusive(at.version).plan_files()
-        elif operation == "replace":
-            found = []
-        else:
+            return self._files_of(at, appended.to_snapshot_id_inclusive(at.version))
+        if operation == "replace":
+            return []
+        raise IcebergError(
+            f"snapshot {at.version} of {self._address.table} deletes or changes rows ({operation}), which "
+            "elements that were read cannot follow; nothing of it was read. To go on, read the table with a "
+            f"bounded ReadFromIceberg, or begin after it on an empty checkpoint: snapshot_id={at.version}"
+        )
+
+    def _files_of(self, at: TablePosition, scan: DataScan | IncrementalAppendScan) -> list[FileScanTask]:
+        try:
+            return sorted(scan.plan_files(), key=lambda task: task.file.file_path)
+        except Exception as error:
             raise IcebergError(
-                f"snapshot {at.version} of {self._address.table} deletes or changes rows ({operation}), which "
-                "elements that were read cannot follow; nothing of it was read. To go on, read the table with a "
-                f"bounded ReadFromIceberg, or begin after it on an empty checkpoint: snapshot_id={at.version}"
-            )
-        return sorted(found, key=lambda task: task.file.file_path)
+                f"snapshot {at.version} of {self._address.table} cannot be read; nothing of it was read: {error}"
+            ) from error
 
     def following(self, at: TablePosition) -> int | None:
         """See `TableInjector`. Raises `IcebergError` if what follows is gone."""

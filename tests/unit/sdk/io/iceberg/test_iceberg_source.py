@@ -154,6 +154,19 @@ class TestContinuous:
         delivery = after.plan(after.start(), 100, 1)
         assert [row["n"] for split in delivery.splits for batch in split.read() for row in batch.values] == [2]
 
+    def test_deletes_by_value_are_refused(self, lake, monkeypatch):
+        """As Flink writes them; pyiceberg cannot make such a table, so this is what it says of one."""
+
+        def refuse(*arguments):
+            raise ValueError("PyIceberg does not yet support equality deletes")
+
+        lake.table().append(rows_at(1))
+        monkeypatch.setattr("pyiceberg.table.DataScan.plan_files", refuse)
+        with pytest.raises(
+            IcebergError, match=r"snapshot \d+ of shop.sales cannot be read; nothing .* equality deletes"
+        ):
+            numbers(reading(lake))
+
     def test_a_file_that_is_gone(self, lake, tmp_path):
         lake.table().append(rows_at(1))
         [file] = tmp_path.rglob("data/*.parquet")
