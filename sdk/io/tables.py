@@ -130,13 +130,21 @@ def _of_values(values: Sequence[object], schema: pa.Schema | None) -> pa.Table:
         raise ValueError(_explained(records, schema, error)) from error
     for field in schema or ():
         if has_losses(field.type):
-            for record in records:
-                if loses(value := record.get(field.name), field.type):
-                    raise ValueError(
-                        f"element {record!r:.200} does not fit the schema: a part of {value!r:.80} would be lost in "
-                        f"column {field.name!r} of type {field.type}"
-                    )
+            _require_whole(records, field)
     return table
+
+
+def _require_whole(records: list[dict[str, object]], field: pa.Field) -> None:
+    """Raise `ValueError` for a record of whose value only a part is in a column."""
+    values = [record.get(field.name) for record in records]
+    if {*map(type, values)} <= {int, type(None)}:
+        return
+    for record, value in zip(records, values, strict=True):
+        if loses(value, field.type):
+            raise ValueError(
+                f"element {record!r:.200} does not fit the schema: a part of {value!r:.80} would be lost in column "
+                f"{field.name!r} of type {field.type}"
+            )
 
 
 def has_losses(kind: pa.DataType) -> bool:
@@ -150,7 +158,7 @@ def loses(value: object, kind: pa.DataType) -> bool:
     >>> loses(2.0, pa.int64()), loses(2.5, pa.int64()), loses([{"a": 1, "b": 2}], pa.list_(pa.struct({"a": pa.int8()})))
     (False, True, True)
     """
-    if value is None or type(value) is int or not has_losses(kind):
+    if value is None or not has_losses(kind):
         return False
     if pa.types.is_integer(kind):
         return isinstance(value, (float, np.floating, Decimal)) and bool(value % 1)

@@ -29,6 +29,7 @@ from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf
 from headrace.sdk.transforms.core.source import Source
 
 if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
     from pyiceberg.table import DataScan, FileScanTask, IncrementalAppendScan, Table
     from pyiceberg.table.snapshots import Snapshot
 
@@ -53,7 +54,7 @@ class IcebergRows:
         file = MatchedFile(path, self.task.file.file_size_in_bytes, 0)
         try:
             table = self.address.load()
-            scan = ArrowScan(table.metadata, table.io, table.schemas()[self.schema_id], AlwaysTrue())
+            scan = ArrowScan(table.metadata, table.io, self._columns(table.schemas()[self.schema_id]), AlwaysTrue())
             for rows in scan.to_record_batches([self.task]):
                 low, high = max(self.start - position, 0), min(self.stop - position, rows.num_rows)
                 if low < high:
@@ -65,6 +66,15 @@ class IcebergRows:
             raise IcebergError(f"{path}, in the rows from {self.start} on: {error}") from error
         except Exception as error:
             raise IcebergError(f"{path} cannot be read; nothing of it is committed: {error}") from error
+
+    def _columns(self, schema: Schema) -> Schema:
+        """The columns that are read: those of elements, and that of event times."""
+        if self.format.columns is None:
+            return schema
+        by = self.format.timestamp
+        names = {*self.format.columns, by} if isinstance(by, str) else {*self.format.columns}
+        # Without columns the reader returns no rows.
+        return schema.select(*(names or schema.column_names[:1]))
 
 
 @named("IcebergInjector")

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
+from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.types import StringType
 
 import headrace as beam
@@ -67,6 +68,24 @@ class TestBounded:
         found = read(reading(lake, columns=["n"], timestamp="at"), limit, splits)
         assert sorted((row["n"], stamp) for row, stamp in found) == [(n, n * 1_000_000) for n in range(20)]
         assert all(set(row) == {"n"} for row, _ in found)
+
+    @pytest.mark.parametrize(
+        ("columns", "timestamp", "are_read"),
+        [(["n"], None, ["n"]), (["n"], "at", ["n", "at"]), (["at", "n"], None, ["n", "at"]), ([], None, ["n"])],
+    )
+    def test_only_columns_that_are_used_are_read(self, lake, monkeypatch, columns, timestamp, are_read):
+        projected = []
+
+        class Scan(ArrowScan):
+            def __init__(self, metadata, io, schema, *arguments):
+                projected.append(list(schema.column_names))
+                super().__init__(metadata, io, schema, *arguments)
+
+        lake.table().append(rows_at(1, 2))
+        monkeypatch.setattr("pyiceberg.io.pyarrow.ArrowScan", Scan)
+        found = read(reading(lake, columns=columns, timestamp=timestamp))
+        assert projected == [are_read]
+        assert [list(row) for row, _ in found] == [columns] * 2
 
     def test_columns_that_came_later_or_have_other_names(self, lake):
         lake.table().append(rows_at(1))
