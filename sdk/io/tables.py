@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, time
+from decimal import Decimal
+from typing import cast
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
@@ -121,9 +125,55 @@ def _column(shape: ValueSchema, table: pa.RecordBatch) -> pa.Array | None:
 def _of_values(values: Sequence[object], schema: pa.Schema | None) -> pa.Table:
     records = [with_datetimes(as_record(value)) for value in values]
     try:
-        return pa.Table.from_pylist(records, schema)
+        table = pa.Table.from_pylist(records, schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise ValueError(_explained(records, schema, error)) from error
+    for field in schema or ():
+        if has_losses(field.type):
+            _require_whole(records, field)
+    return table
+
+
+def _require_whole(records: list[dict[str, object]], field: pa.Field) -> None:
+    """Raise `ValueError` for a record of whose value only a part is in a column."""
+    values = [record.get(field.name) for record in records]
+    if {*map(type, values)} <= {int, type(None)}:
+        return
+    for record, value in zip(records, values, strict=True):
+        if loses(value, field.type):
+            raise ValueError(
+                f"element {record!r:.200} does not fit the schema: a part of {value!r:.80} would be lost in column "
+                f"{field.name!r} of type {field.type}"
+            )
+
+
+def has_losses(kind: pa.DataType) -> bool:
+    """Whether there are values of which Arrow converts only a part to a type, without an error."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_nested(kind))
+
+
+def loses(value: object, kind: pa.DataType) -> bool:
+    """Whether Arrow converts only a part of a value to a type: no fraction, time of day, or field without a place.
+
+    >>> loses(2.0, pa.int64()), loses(2.5, pa.int64()), loses([{"a": 1, "b": 2}], pa.list_(pa.struct({"a": pa.int8()})))
+    (False, True, True)
+    """
+    if value is None or not has_losses(kind):
+        return False
+    if pa.types.is_integer(kind):
+        return isinstance(value, (float, np.floating, Decimal)) and bool(value % 1)
+    if pa.types.is_date(kind):
+        return isinstance(value, datetime) and value.time() != time()
+    if pa.types.is_struct(kind):
+        fields = {field.name: field.type for field in kind}
+        return isinstance(value, Mapping) and any(
+            name not in fields or loses(inner, fields[name]) for name, inner in value.items()
+        )
+    if pa.types.is_map(kind):
+        pairs = value.items() if isinstance(value, Mapping) else cast("Iterable[tuple[object, object]]", value)
+        return any(loses(key, kind.key_type) or loses(item, kind.item_type) for key, item in pairs)
+    item_type = getattr(kind, "value_type", None)
+    return item_type is not None and any(loses(item, item_type) for item in cast("Iterable[object]", value))
 
 
 def with_datetimes(record: dict[str, object]) -> dict[str, object]:

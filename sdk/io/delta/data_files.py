@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from headrace.sdk.io.delta.delta_table import StorageOptions, files
+from headrace.sdk.io.delta.delta_table import StorageOptions, files, local_folder
 from headrace.sdk.io.files.durable_files import keep_files
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ class DataFiles:
         contents = table.drop_columns(list(self.partition_by))
         with system.open_output_stream(path) as file:
             pq.write_table(contents, file, compression="snappy")
-        if "://" not in self.place:
-            keep_files(fs.LocalFileSystem(), [f"{self.place}/{path}"])
+        if (folder := local_folder(self.place)) is not None:
+            keep_files(fs.LocalFileSystem(), [f"{folder}/{path}"])
         partition = dict(zip(self.partition_by, values, strict=True))
         return DataFile(path, system.get_file_info(path).size, partition, json.dumps(stats_of(contents)))
 

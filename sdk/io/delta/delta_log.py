@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.sdk.io.delta.data_files import has_partition_values, partition_value
-from headrace.sdk.io.delta.delta_table import DeltaError, StorageOptions, arrow_schema, files, opened
+from headrace.sdk.io.delta.delta_table import DeltaError, StorageOptions, arrow_schema, files, opened, reason
 
 _REMEDY = "read a snapshot of it with a bounded ReadFromDelta, or begin after it on an empty checkpoint: version={}"
 
@@ -97,6 +97,17 @@ class DeltaLog:
         if any(add.get("deletionVector") for add in adds):
             raise self._deletion_vectors(version)
         return sorted(map(_added, adds), key=lambda file: file.path)
+
+    def unreadable(self, file: AddedFile, error: Exception) -> DeltaError:
+        """The error for a data file that cannot be read."""
+        info = files(self.place, self.options).get_file_info(file.path)
+        if info.type == fs.FileType.File:
+            return DeltaError(f"data file {file.path} of {self.place} cannot be read: {reason(error)}")
+        return DeltaError(
+            f"data file {file.path} of {self.place} is gone, as VACUUM removes those that newer versions do not name; "
+            "nothing of it was read. Keep files longer (delta.deletedFileRetentionDuration); to go on, "
+            + _REMEDY.format("…")
+        )
 
     def _deletion_vectors(self, version: int) -> DeltaError:
         return DeltaError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
+from os.path import exists
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from headrace.sdk.io.delta.delta_table import (
     DeltaError,
     StorageOptions,
     arrow_schema,
+    local_folder,
     mark_of,
     moving,
     opened,
@@ -190,8 +192,8 @@ class DeltaSink(EpochSink):
             raise DeltaError(
                 f"{len(lost)} of {len(written)} data files of committed epoch {mark.epoch} are gone from "
                 f"{self._place}, such as {lost[0]}, so nothing of the epoch was written: something removes files that "
-                "no version names, as VACUUM does with a short retention. Restore them, and start the program again; if the "
-                "table was removed on purpose, begin anew on an empty checkpoint"
+                "no version names, as VACUUM does with a short retention. Restore them, and start the program again; "
+                "if the table was removed on purpose, begin anew on an empty checkpoint"
             )
         table.create_write_transaction(
             [file.added() for file in written],
@@ -224,11 +226,11 @@ class DeltaSink(EpochSink):
 
     def _keep(self, table: DeltaTable) -> None:
         """Make the log of a local table durable, before the next epoch forgets what this one has written."""
-        if "://" not in self._place:
-            log = fs.FileSelector(f"{self._place}/_delta_log")
-            newest = f"{table.version():020d}.json"
-            found = [info.path for info in fs.LocalFileSystem().get_file_info(log) if info.base_name == newest]
-            keep_files(fs.LocalFileSystem(), found)
+        if (folder := local_folder(self._place)) is not None:
+            newest = f"{folder}/_delta_log/{table.version():020d}.json"
+            # Of an old version only a checkpoint may be left.
+            if exists(newest):
+                keep_files(fs.LocalFileSystem(), [newest])
 
 
 def _unheeded(table: DeltaTable) -> str | None:

@@ -122,9 +122,12 @@ class DeltaInjector(TableInjector[AddedFile]):
         return self._log.snapshot(_version(at)) if at.is_whole else self._log.added(_version(at))
 
     def cut(self, file: AddedFile, row: int, records: int) -> tuple[Split, int, int | None]:
-        """See `TableInjector`."""
+        """See `TableInjector`. Raises `DeltaError` for a file that is gone."""
         format_ = replace(self._format, partition=file.partition)
-        return format_.cut(MatchedFile(file.path, file.size, file.modified_us), row, records)
+        try:
+            return format_.cut(MatchedFile(file.path, file.size, file.modified_us), row, records)
+        except ValueError as error:
+            raise self._log.unreadable(file, error) from error
 
     def is_last(self, at: TablePosition) -> bool:
         """See `TableInjector`."""
@@ -159,7 +162,8 @@ def _version(at: TablePosition) -> int:
 
 
 def _check_versions(version: int | None, until: int | None, continuous: bool) -> None:
-    for name, number in (("version", version), ("until_version", until)):
+    given: dict[str, object] = {"version": version, "until_version": until}
+    for name, number in given.items():
         if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
             raise TypeError(f"{name} must be the number of a version, 0 or greater, got {number!r:.80}")
     if until is not None and not continuous:

@@ -51,13 +51,23 @@ def opened(place: str, options: StorageOptions, version: int | None = None) -> D
     return DeltaTable(place, version=version, storage_options=patient(place, options))
 
 
+def local_folder(place: str) -> str | None:
+    """The folder of a table on a disk of this machine; None for a table in an object store.
+
+    >>> local_folder("/lake/sales"), local_folder("file:///lake/sales"), local_folder("s3://lake/sales")
+    ('/lake/sales', '/lake/sales', None)
+    """
+    path = place.removeprefix("file://")
+    return None if "://" in path else path
+
+
 def patient(place: str, options: StorageOptions) -> dict[str, str] | None:
     """The options for a table, so that a store that does not answer is given up as soon as that of a checkpoint is.
 
     >>> patient("s3://bucket/table", {"timeout": "5s"})
     {'retry_timeout': '60s', 'timeout': '5s'}
     """
-    if "://" not in place:
+    if local_folder(place) is not None:
         return None if options is None else dict(options)
     bounds = {"retry_timeout": f"{PATIENCE_SECONDS:.0f}s", "timeout": f"{PATIENCE_SECONDS / 2:.0f}s"}
     return {**bounds, **(options or {})}

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 20
 """Greatest number of commits that are tried for an epoch while others write to the table."""
+_FOR_MANY_COMMITS = {"commit.manifest-merge.enabled": "true", "write.metadata.delete-after-commit.enabled": "true"}
+"""Properties of a table that is made: what would be left by each epoch is cleared away."""
+_FORMAT_VERSION = 2
+"""The newest version of the table's format that pyiceberg writes."""
 
 
 @named("IcebergSink")
@@ -91,7 +95,9 @@ class IcebergSink(EpochSink):
             if self._schema is not None:
                 namespace = self._address.table.rpartition(".")[0]
                 self._address.opened().create_namespace_if_not_exists(namespace)
-                self._address.opened().create_table_if_not_exists(self._address.table, self._schema)
+                self._address.opened().create_table_if_not_exists(
+                    self._address.table, self._schema, properties=_FOR_MANY_COMMITS
+                )
             table = self._address.load()
             keep_newest(table)
         except Exception as error:
@@ -104,6 +110,8 @@ class IcebergSink(EpochSink):
 
     def _problem(self, table: Table) -> str | None:
         """What is wrong with the table for the rows that come; None if all is well."""
+        if table.format_version > _FORMAT_VERSION:
+            return f"it has version {table.format_version} of Iceberg's format, and pyiceberg writes {_FORMAT_VERSION}"
         there = columns_of(table)
         names = [*self._keys, *(self._schema.names if self._schema is not None else ())]
         if missing := [name for name in names if name not in there.names]:

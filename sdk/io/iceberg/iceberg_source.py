@@ -29,7 +29,8 @@ from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf
 from headrace.sdk.transforms.core.source import Source
 
 if TYPE_CHECKING:
-    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import DataScan, FileScanTask, IncrementalAppendScan, Table
     from pyiceberg.table.snapshots import Snapshot
 
 
@@ -53,7 +54,7 @@ class IcebergRows:
         file = MatchedFile(path, self.task.file.file_size_in_bytes, 0)
         try:
             table = self.address.load()
-            scan = ArrowScan(table.metadata, table.io, table.schemas()[self.schema_id], AlwaysTrue())
+            scan = ArrowScan(table.metadata, table.io, self._columns(table.schemas()[self.schema_id]), AlwaysTrue())
             for rows in scan.to_record_batches([self.task]):
                 low, high = max(self.start - position, 0), min(self.stop - position, rows.num_rows)
                 if low < high:
@@ -65,6 +66,15 @@ class IcebergRows:
             raise IcebergError(f"{path}, in the rows from {self.start} on: {error}") from error
         except Exception as error:
             raise IcebergError(f"{path} cannot be read; nothing of it is committed: {error}") from error
+
+    def _columns(self, schema: Schema) -> Schema:
+        """The columns that are read: those of elements, and that of event times."""
+        if self.format.columns is None:
+            return schema
+        by = self.format.timestamp
+        names = {*self.format.columns, by} if isinstance(by, str) else {*self.format.columns}
+        # Without columns the reader returns no rows.
+        return schema.select(*(names or schema.column_names[:1]))
 
 
 @named("IcebergInjector")
@@ -126,19 +136,25 @@ class IcebergInjector(TableInjector["FileScanTask"]):
         if (snapshot := table.snapshot_by_id(at.version)) is None:
             raise _gone(self._address, at.version)
         if at.is_whole:
-            found = table.scan(snapshot_id=at.version).plan_files()
-        elif (operation := _operation(snapshot)) == "append":
+            return self._files_of(at, table.scan(snapshot_id=at.version))
+        if (operation := _operation(snapshot)) == "append":
             appended = table.incremental_append_scan().from_snapshot_id_inclusive(at.version)
-            found = appended.to_snapshot_id_inclusive(at.version).plan_files()
-        elif operation == "replace":
-            found = []
-        else:
+            return self._files_of(at, appended.to_snapshot_id_inclusive(at.version))
+        if operation == "replace":
+            return []
+        raise IcebergError(
+            f"snapshot {at.version} of {self._address.table} deletes or changes rows ({operation}), which "
+            "elements that were read cannot follow; nothing of it was read. To go on, read the table with a "
+            f"bounded ReadFromIceberg, or begin after it on an empty checkpoint: snapshot_id={at.version}"
+        )
+
+    def _files_of(self, at: TablePosition, scan: DataScan | IncrementalAppendScan) -> list[FileScanTask]:
+        try:
+            return sorted(scan.plan_files(), key=lambda task: task.file.file_path)
+        except Exception as error:
             raise IcebergError(
-                f"snapshot {at.version} of {self._address.table} deletes or changes rows ({operation}), which "
-                "elements that were read cannot follow; nothing of it was read. To go on, read the table with a "
-                f"bounded ReadFromIceberg, or begin after it on an empty checkpoint: snapshot_id={at.version}"
-            )
-        return sorted(found, key=lambda task: task.file.file_path)
+                f"snapshot {at.version} of {self._address.table} cannot be read; nothing of it was read: {error}"
+            ) from error
 
     def following(self, at: TablePosition) -> int | None:
         """See `TableInjector`. Raises `IcebergError` if what follows is gone."""

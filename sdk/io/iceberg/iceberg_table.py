@@ -65,7 +65,7 @@ class TableAddress:
     properties: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, table: str, catalog: str, properties: Mapping[str, str] | None) -> TableAddress:
+    def of(cls, table: object, catalog: str, properties: Mapping[str, str] | None) -> TableAddress:
         """The address of a table. Raises `TypeError` for a wrong name or wrong properties."""
         if not isinstance(table, str) or "." not in table or not all(table.split(".")):
             raise TypeError(f"table must be namespace and name, such as 'shop.sales', got {table!r:.200}")

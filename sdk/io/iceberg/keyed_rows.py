@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, cast
+from importlib import import_module
+from operator import and_
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -58,13 +60,15 @@ def _tuples(table: pa.Table, names: Sequence[str]) -> list[tuple[object, ...]]:
 
 def _covering(keys: pa.Table) -> BooleanExpression:
     """A condition that rows of some keys meet, and maybe others."""
-    from pyiceberg.expressions import And, GreaterThanOrEqual, In, LessThanOrEqual
-
-    def covers(name: str) -> BooleanExpression:
+    # Its types do not know that it takes names of columns.
+    expressions = import_module("pyiceberg.expressions")
+    met: list[BooleanExpression] = []
+    for name in keys.column_names:
         values = pc.unique(keys.column(name))
         if len(values) <= _LISTED:
-            return In(name, values.to_pylist())
-        bounds = pc.min_max(values).as_py()
-        return And(GreaterThanOrEqual(name, bounds["min"]), LessThanOrEqual(name, bounds["max"]))
-
-    return cast("BooleanExpression", reduce(And, map(covers, keys.column_names)))
+            met.append(expressions.In(name, values.to_pylist()))
+        else:
+            bounds = pc.min_max(values).as_py()
+            met.append(expressions.GreaterThanOrEqual(name, bounds["min"]))
+            met.append(expressions.LessThanOrEqual(name, bounds["max"]))
+    return reduce(and_, met)

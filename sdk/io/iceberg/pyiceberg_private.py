@@ -10,7 +10,7 @@
   than ten times in a commit. Here it is asked once for each step of the transaction (`_updates`).
 - An overwrite keeps manifests that name deleted files only, one more with each commit, and reads all of them in the
   next one. Here they are left out (`_process_manifests`), as pyiceberg does where it merges manifests.
-- `_append_snapshot_producer` says whether manifests are merged, by the table's property `commit.manifest-merge.enabled`.
+- `_append_snapshot_producer` merges manifests if the table's property `commit.manifest-merge.enabled` says so.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Elements as Arrow tables: the same ones whether they come as columns or one by one."""
 
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -87,6 +88,42 @@ def test_what_does_not_fit_is_named():
         table_of(Batch([{"x": 1}, {"x": 2**63}], [0, 0]))
     with pytest.raises(TypeError, match="has no named fields"):
         table_of(Batch([5], [0]))
+
+
+LESS = datetime.datetime(2024, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fits", "does_not"),
+    [
+        (pa.int64(), 2.0, 1.5),
+        (pa.uint8(), Decimal(2), Decimal("1.5")),
+        (pa.int32(), np.float32(2), np.float32(1.5)),
+        (pa.date32(), datetime.datetime(2024, 1, 2), LESS),
+        (pa.date64(), datetime.date(2024, 1, 2), LESS),
+        (pa.list_(pa.int8()), [1, None, 2.0], [1, 2.5]),
+        (pa.list_(pa.date32(), 1), [LESS.date()], [LESS]),
+        (pa.map_(pa.string(), pa.int8()), {"a": 1.0, "b": None}, {"a": 1.5}),
+        (pa.map_(pa.int8(), pa.string()), [(1, "a")], [(1.5, "a")]),
+        (pa.struct([("a", pa.int8()), ("b", pa.string())]), {"a": 1.0}, {"a": 1.5}),
+        (pa.struct([("a", pa.int8())]), {"a": 1}, {"a": 1, "c": 2}),
+        (pa.large_list(pa.struct([("a", pa.list_(pa.int8()))])), [{"a": [1]}, None], [{"a": [1.5]}]),
+    ],
+    ids=str,
+)
+def test_values_are_not_cut_to_fit(kind, fits, does_not):
+    """Arrow takes the whole part of a number, the date of a datetime, and the fields of a struct that it knows."""
+    schema = pa.schema([("at", pa.string()), ("it", kind)])
+    assert table_of(Batch([{"it": fits}, {"it": None}], [0, 0]), schema).num_rows == 2
+    with pytest.raises(ValueError, match=r"^element .* does not fit the schema: a part of .* in column 'it' of type "):
+        table_of(Batch([{"it": fits}, {"it": does_not}], [0, 0]), schema)
+
+
+def test_columns_are_not_cut_to_fit():
+    table = pa.record_batch({"it": [1.0, 1.5]})
+    with pytest.raises(ValueError, match=r"element \{'it': 1.5\} does not fit the schema: a part of 1.5 would be lost"):
+        table_of(columns(table), pa.schema([("it", pa.int64())]))
+    assert table_of(columns(table.slice(0, 1)), pa.schema([("it", pa.int64())])).to_pylist() == [{"it": 1}]
 
 
 def test_batches_of_both_kinds_go_together():

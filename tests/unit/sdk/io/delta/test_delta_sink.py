@@ -15,7 +15,7 @@ import headrace as beam
 from headrace.io.delta import DeltaError, ReadFromDelta, WriteToDelta
 from headrace.lowlevel import StepError
 from headrace.runners.local import LocalRunner
-from headrace.sdk.io.delta import delta_sink
+from headrace.sdk.io.delta import data_files, delta_sink
 from headrace.utils.timestamp import Timestamp
 from tests import s3
 from tests.faults.crashes.tableworlds import staged
@@ -124,6 +124,16 @@ class TestFiles:
         # A table that exists says itself how it is partitioned.
         deliver(sink(tmp_path, None), 1, elements[0])
         assert len(rows(tmp_path)) == 5
+
+    def test_what_is_written_to_a_local_url_is_kept(self, tmp_path, monkeypatch):
+        """Data files before the commit of the epoch, the log after it, as those of a path."""
+        kept = []
+        for module in (data_files, delta_sink):
+            monkeypatch.setattr(module, "keep_files", lambda system, paths: kept.extend(paths))
+        deliver(sink(f"file://{tmp_path}/table"), 1, ("tea", 1))
+        log = f"{tmp_path}/table/_delta_log"
+        assert [kept[0], kept[2]] == [f"{log}/{version:020d}.json" for version in range(2)]
+        assert kept[1].startswith(f"{tmp_path}/table/part-")
 
     def test_types(self, tmp_path):
         schema = pa.schema(
@@ -306,10 +316,10 @@ class TestWrongInput:
 
     def test_a_number_that_equals_nothing_is_no_key(self, tmp_path):
         schema = pa.schema([("amount", pa.float64())])
-        with pytest.raises(StepError, match="1 elements have no value for the key 'amount'.*'amount': nan"):
-            with beam.Pipeline(LocalRunner()) as pipeline:
-                rows = pipeline | beam.Create([(1.0,), (float("nan"),)])
-                rows | WriteToDelta(tmp_path, schema, mode="upsert", keys=["amount"])
+        message = r"1 elements have no value for the key 'amount'.*'amount': nan"
+        with pytest.raises(StepError, match=message), beam.Pipeline(LocalRunner()) as pipeline:
+            rows = pipeline | beam.Create([(1.0,), (float("nan"),)])
+            rows | WriteToDelta(tmp_path, schema, mode="upsert", keys=["amount"])
         assert DeltaTable(tmp_path).version() == 0
 
     def test_columns_of_elements_that_are_no_columns_of_the_table(self, tmp_path):
@@ -362,19 +372,19 @@ class TestWrongInput:
 
     @pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.struct([("a", pa.int32())])])
     def test_keys_that_cannot_be_compared(self, tmp_path, kind):
-        with pytest.raises(ValueError, match="keys names column 'tag' of type .*; name columns of numbers"):
+        with pytest.raises(ValueError, match=r"keys names column 'tag' of type .*; name columns of numbers"):
             WriteToDelta(tmp_path, pa.schema([("tag", kind)]), mode="upsert", keys=["tag"])
 
     @pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.binary()])
     def test_partitions_of_types_that_have_no_text(self, tmp_path, kind):
-        with pytest.raises(ValueError, match="partition_by names column 'tag' of type .*; name columns of numbers"):
+        with pytest.raises(ValueError, match=r"partition_by names column 'tag' of type .*; name columns of numbers"):
             WriteToDelta(tmp_path, pa.schema([*SCHEMA, ("tag", kind)]), partition_by=["tag"])
 
     @pytest.mark.parametrize("use", [WriteToDelta, ReadFromDelta])
     def test_a_store_that_cannot_be_reached(self, use):
         options = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true"}
         secret = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "secret", "max_retries": "0"}
-        with pytest.raises(DeltaError, match="s3://shop/sales cannot be .* nothing has run: .*error") as raised:
+        with pytest.raises(DeltaError, match=r"s3://shop/sales cannot be .* nothing has run: .*error") as raised:
             use("s3://shop/sales", storage_options={**options, **secret})
         assert str(raised.value).isprintable()
         assert "secret" not in str(raised.value)

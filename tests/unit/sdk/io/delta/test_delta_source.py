@@ -149,6 +149,17 @@ class TestContinuous:
             injector.plan(injector.start(), 100, 1)
         assert [row["n"] for row, _ in read(stream(tmp_path, 1, until=1))] == [2]
 
+    def test_a_version_whose_files_are_gone(self, tmp_path):
+        for second in range(3):
+            write(tmp_path, second)
+        DeltaTable(tmp_path).optimize.compact()
+        DeltaTable(tmp_path).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+        message = r"^data file part-\S+ of \S+ is gone, as VACUUM .*delta.deletedFileRetentionDuration"
+        for source in (ReadFromDelta(tmp_path, 1), stream(tmp_path, 1, until=2)):
+            with pytest.raises(DeltaError, match=message):
+                read(source)
+        assert sorted(row["n"] for row, _ in read(ReadFromDelta(tmp_path))) == [0, 1, 2]
+
     def test_a_version_whose_entry_is_gone(self, tmp_path):
         for second in range(3):
             write(tmp_path, second)
@@ -158,7 +169,6 @@ class TestContinuous:
         (tmp_path / "_delta_log" / f"{1:020d}.json").unlink()
         with pytest.raises(DeltaError, match=r"version 1 of .* is gone from its log.*delta.logRetentionDuration"):
             stream(tmp_path, 2).injector().plan(position, 100, 1)
-
 
     @pytest.mark.parametrize("versions", [1, 4, 9])
     @pytest.mark.parametrize("is_restarted", [True, False])

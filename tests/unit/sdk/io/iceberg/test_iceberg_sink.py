@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -249,6 +251,14 @@ class TestFiles:
         assert len(lake.table().current_snapshot().manifests(lake.table().io)) <= 3
         assert len(lake.rows()) == 9
 
+    def test_what_many_commits_leave_is_cleared_away(self, lake, tmp_path):
+        made = lake.sink()
+        for epoch in range(1, 110):
+            deliver(made, epoch, ("tea", epoch))
+        assert len(lake.table().current_snapshot().manifests(lake.table().io)) < 20
+        assert len(list(tmp_path.rglob("*.metadata.json"))) < 105
+        assert len(lake.rows()) == 109
+
     def test_files_of_failed_attempts_are_not_seen(self, lake):
         made = lake.sink()
         staged(made, 1, ("never", 0))
@@ -345,6 +355,13 @@ class TestWrongInput:
         with pytest.raises(IcebergError, match=f"nothing has run: .*{message}"):
             lake.sink(schema, **options)
 
+    def test_a_table_of_a_format_that_pyiceberg_does_not_write(self, lake):
+        place = Path(lake.make(SCHEMA).metadata_location.removeprefix("file://"))
+        metadata = json.loads(place.read_text())
+        place.write_text(json.dumps({**metadata, "format-version": 3, "next-row-id": 0}))
+        with pytest.raises(IcebergError, match="nothing has run: it has version 3 of Iceberg's format, and pyiceberg"):
+            lake.sink()
+
     def test_a_table_that_is_dropped_meanwhile(self, lake):
         made = lake.sink()
         receipts = staged(made, 1, ("tea", 1))
@@ -354,9 +371,9 @@ class TestWrongInput:
 
     def test_a_number_that_equals_nothing_is_no_key(self, lake):
         schema = pa.schema([("amount", pa.float64())])
-        with pytest.raises(StepError, match="1 elements have no value for the key 'amount'.*'amount': nan"):
-            with beam.Pipeline(LocalRunner()) as pipeline:
-                pipeline | beam.Create([(1.0,), (float("nan"),)]) | lake.writing(schema, mode="upsert", keys=["amount"])
+        message = r"1 elements have no value for the key 'amount'.*'amount': nan"
+        with pytest.raises(StepError, match=message), beam.Pipeline(LocalRunner()) as pipeline:
+            pipeline | beam.Create([(1.0,), (float("nan"),)]) | lake.writing(schema, mode="upsert", keys=["amount"])
         assert lake.table().current_snapshot() is None
 
     @pytest.mark.parametrize(

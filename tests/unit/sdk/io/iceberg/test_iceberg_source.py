@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
+from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.types import StringType
 
 import headrace as beam
@@ -67,6 +68,24 @@ class TestBounded:
         found = read(reading(lake, columns=["n"], timestamp="at"), limit, splits)
         assert sorted((row["n"], stamp) for row, stamp in found) == [(n, n * 1_000_000) for n in range(20)]
         assert all(set(row) == {"n"} for row, _ in found)
+
+    @pytest.mark.parametrize(
+        ("columns", "timestamp", "are_read"),
+        [(["n"], None, ["n"]), (["n"], "at", ["n", "at"]), (["at", "n"], None, ["n", "at"]), ([], None, ["n"])],
+    )
+    def test_only_columns_that_are_used_are_read(self, lake, monkeypatch, columns, timestamp, are_read):
+        projected = []
+
+        class Scan(ArrowScan):
+            def __init__(self, metadata, io, schema, *arguments):
+                projected.append(list(schema.column_names))
+                super().__init__(metadata, io, schema, *arguments)
+
+        lake.table().append(rows_at(1, 2))
+        monkeypatch.setattr("pyiceberg.io.pyarrow.ArrowScan", Scan)
+        found = read(reading(lake, columns=columns, timestamp=timestamp))
+        assert projected == [are_read]
+        assert [list(row) for row, _ in found] == [columns] * 2
 
     def test_columns_that_came_later_or_have_other_names(self, lake):
         lake.table().append(rows_at(1))
@@ -153,6 +172,19 @@ class TestContinuous:
         after = stream(lake, lake.table().current_snapshot().snapshot_id).injector()
         delivery = after.plan(after.start(), 100, 1)
         assert [row["n"] for split in delivery.splits for batch in split.read() for row in batch.values] == [2]
+
+    def test_deletes_by_value_are_refused(self, lake, monkeypatch):
+        """As Flink writes them; pyiceberg cannot make such a table, so this is what it says of one."""
+
+        def refuse(*arguments):
+            raise ValueError("PyIceberg does not yet support equality deletes")
+
+        lake.table().append(rows_at(1))
+        monkeypatch.setattr("pyiceberg.table.DataScan.plan_files", refuse)
+        with pytest.raises(
+            IcebergError, match=r"snapshot \d+ of shop.sales cannot be read; nothing .* equality deletes"
+        ):
+            numbers(reading(lake))
 
     def test_a_file_that_is_gone(self, lake, tmp_path):
         lake.table().append(rows_at(1))
