@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 _BEAM = "run the program with apache_beam itself on headrace.runners.beam.HeadraceRunner"
 _SERVICE = "call the service in a DoFn, behind BatchElements or GroupIntoBatches, or " + _BEAM
-_SPARK_READS = "read with io.ReadFromSpark through a connector of Spark's, and write with io.ForeachEpoch"
-_OTHER_LANGUAGES = "only Python runs here; read Kafka with io.kafka, and what Spark reads with io.ReadFromSpark"
+_SPARK_READS = "read with io.ReadFromSpark and a connector of Spark, and write with io.ForeachEpoch"
+_OTHER_LANGUAGES = "use io.kafka for Kafka, and io.ReadFromSpark for other systems: only transforms in Python run here"
 _SOURCES = "read with a transform of headrace.io, or with an injector of headrace.lowlevel, or " + _BEAM
-_INTERNAL = "it is a part of Beam's own machinery, which programs do not need here"
+_INTERNAL = "it is a part of Beam's internals, which programs do not need here"
 _CODERS = "use one of the other coders of headrace.coders, or a subclass of Coder"
 _TESTS = "compare collections with assert_that and equal_to of testing.util"
 _ENCRYPTION = "encrypt keys in a Map before GroupByKey, and keep the key where the workers can read it"
@@ -39,13 +39,13 @@ _ALTERNATIVES: Mapping[str, str] = {
     "io.kafka": "use ReadFromKafka and WriteToKafka, which need no expansion service",
     "io.kinesis": _OTHER_LANGUAGES,
     "io.mongodbio": _SPARK_READS,
-    "io.parquetio": "batches of columns pass unseen between ReadFromParquet, col expressions and WriteToParquet",
+    "io.parquetio": "use ReadFromParquet and WriteToParquet, which pass batches of columns on by themselves",
     "io.requestresponse": _SERVICE,
     "io.snowflake": _SPARK_READS,
     "io.tfrecordio": _SPARK_READS,
     "metrics": "use Metrics.counter, distribution, gauge or string_set",
     "ml": "load the model in DoFn.setup and apply it to batches of BatchElements, or " + _BEAM,
-    "options": "options that name a checkpoint, a runner or sizes are in docs/options.md",
+    "options": "use the options in docs/options.md",
     "pipeline": "a Pipeline has its steps in Pipeline.steps, and headrace draw shows them",
     "portability": _INTERNAL,
     "runners": "the runners are LocalRunner, SparkRunner and, for apache_beam, headrace.runners.beam.HeadraceRunner",
@@ -53,15 +53,15 @@ _ALTERNATIVES: Mapping[str, str] = {
     "tools": _INTERNAL,
     "transforms": _BEAM,
     "transforms.async_dofn": "use threads in the DoFn and wait for them in finish_bundle, or " + _BEAM,
-    "transforms.display": "display data has no reader here; leave it out",
+    "transforms.display": "leave it out, as display data are not shown here",
     "transforms.enrichment": _SERVICE,
     "transforms.enrichment_handlers": _SERVICE,
-    "transforms.environments": "workers are Spark's, see docs/guide/cluster.md",
+    "transforms.environments": "Spark runs the workers, see docs/guide/cluster.md",
     "transforms.external": _OTHER_LANGUAGES,
     "transforms.external_java": _OTHER_LANGUAGES,
     "transforms.external_transform_provider": _OTHER_LANGUAGES,
     "transforms.managed": _OTHER_LANGUAGES,
-    "transforms.resources": "resources of workers are Spark's settings, see docs/guide/cluster.md",
+    "transforms.resources": "set the resources of workers in Spark, see docs/guide/cluster.md",
     "transforms.sql": "use io.ReadFromSpark over a query of Spark SQL, or " + _BEAM,
     "transforms.trigger": _INTERNAL,
     "transforms.userstate": _INTERNAL,
@@ -73,8 +73,8 @@ _ALTERNATIVES: Mapping[str, str] = {
     "transforms.xlang": _OTHER_LANGUAGES,
     "typehints": _HINTS,
     "utils": _INTERNAL,
-    "utils.multi_process_shared": "make the object once for each process, in a module's variable",
-    "utils.shared": "make the object once for each process, in a module's variable",
+    "utils.multi_process_shared": "make the object once per process, in a variable of a module",
+    "utils.shared": "make the object once per process, in a variable of a module",
     "yaml": "write the pipeline in Python",
 }
 """Path of a name or module of Beam -> what to use instead of it, and of all names below it that have no entry."""
