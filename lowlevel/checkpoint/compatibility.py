@@ -124,7 +124,9 @@ class Change:
             return
         reasons = list(self.refused)
         if not _with_contents(self.old).keys() & _with_contents(self.new).keys():
-            reasons.append("No source and no keyed step of it is in this pipeline: another pipeline needs another checkpoint")
+            reasons.append(
+                "No source and no keyed step of it is in this pipeline: another pipeline needs another checkpoint"
+            )
         raise TopologyChangeError(f"{subject} cannot go on with the changed pipeline: {'. '.join(reasons)}")
 
 
