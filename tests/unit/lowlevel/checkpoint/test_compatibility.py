@@ -211,7 +211,7 @@ def test_the_checkpoint_of_another_pipeline_is_told_from_that_of_a_changed_one()
     ours.injector("words", ManualInjector())
     ours.computation("length", Count(), inputs={"words": lambda word: word})
     refused = change(old=topology(), new=Fingerprint.of(ours))
-    with pytest.raises(TopologyChangeError, match="is gone.* another pipeline needs another checkpoint$"):
+    with pytest.raises(TopologyChangeError, match=r"is gone.* another pipeline needs another checkpoint$"):
         refused.require_possible("the checkpoint there")
 
 
