@@ -179,8 +179,9 @@ class _LastProgress:
         """Return the message for Ctrl-C."""
         if checkpoint is None:
             return "interrupted: without a checkpoint nothing of the run is kept"
-        epochs = "nothing is committed by this run" if self.last is None else f"epoch {self.last.epoch:,} is committed"
-        return f"interrupted: {epochs}; run the same command again to go on from there"
+        if self.last is None:
+            return "interrupted: nothing is committed by this run; run the same command again"
+        return f"interrupted: epoch {self.last.epoch:,} is committed; run the same command again to go on from there"
 
 
 def _start(program: Program, runner: str | None, flags: Sequence[str], seen: _LastProgress) -> Callable[[], object]:

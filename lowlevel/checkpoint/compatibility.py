@@ -120,8 +120,14 @@ class Change:
 
     def require_possible(self, subject: str) -> None:
         """Raise `TopologyChangeError` if the change is refused; `subject` names the pipeline or checkpoint."""
-        if self.refused:
-            raise TopologyChangeError(f"{subject} cannot go on with the changed pipeline: {'. '.join(self.refused)}")
+        if not self.refused:
+            return
+        reasons = list(self.refused)
+        if not _with_contents(self.old).keys() & _with_contents(self.new).keys():
+            reasons.append(
+                "No source and no keyed step of it is in this pipeline: another pipeline needs another checkpoint"
+            )
+        raise TopologyChangeError(f"{subject} cannot go on with the changed pipeline: {'. '.join(reasons)}")
 
 
 def change_of(stored: Stored, new: Fingerprint, consent: Consent) -> Change:

@@ -60,8 +60,8 @@ def _end(java: subprocess.Popen[bytes], passing: threading.Thread) -> None:
 def pass_on(source: int, target: int, given_up: threading.Event | None = None) -> None:
     """Copy all bytes from one file descriptor to another until the source ends, without the lines in `_NOISE`.
 
-    Bytes that arrive after the event `given_up` are discarded. Of the first lines, an incomplete one is passed on as soon as it cannot become noise, so that a prompt without an
-    end of line is visible.
+    Of the first lines, an incomplete one is passed on as soon as it cannot become noise, so that a prompt without an
+    end of line is visible. Bytes that arrive after the event `given_up` are discarded.
     """
     waiting = b""
     looked_at = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import tempfile
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
@@ -139,11 +140,16 @@ def _told(session: SparkSession, description: str) -> Iterator[None]:
         raise job_error(error, description, _local_folders(session)) from None
 
 
+def _java_temporary_folder() -> str:
+    """Java's folder, not Python's: Java on Linux looks neither at `TMPDIR` nor whether something can be written."""
+    return "/tmp" if sys.platform == "linux" else tempfile.gettempdir()
+
+
 def _local_folders(session: SparkSession) -> str:
     """Spark's local directories, for shuffles; empty if they are on other hosts, or Java does not answer."""
     cluster = cluster_of(session)
     with suppress(*NO_JAVA):
         if cluster.is_local():
             folder = cluster.setting("spark.local.dir")
-            return os.environ.get("SPARK_LOCAL_DIRS") or folder or tempfile.gettempdir()
+            return os.environ.get("SPARK_LOCAL_DIRS") or folder or _java_temporary_folder()
     return ""

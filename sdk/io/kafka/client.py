@@ -218,8 +218,8 @@ def _remedy(error: BaseException) -> str:
     if cast("KafkaError", error.args[0]).name() not in _UNREACHABLE:
         return ""
     return (
-        f"; no broker answered within {PATIENCE:.0f} seconds: check that one runs there, and that 'bootstrap.servers' and "
-        "the security settings are right"
+        f"; no broker answered within {PATIENCE:.0f} seconds: check that one runs there, and that 'bootstrap.servers' "
+        "and the security settings are right"
     )
 
 

@@ -147,6 +147,8 @@ def test_versions_are_those_of_the_package() -> None:
     versions = [found[1] for each in project["classifiers"] if (found := re.search(r":: (3\.\d+)$", each))]
     page = text("compatibility.md")
     assert f"| Python | {', '.join(versions)};" in page
+    # A later one would be refused by the compiler of a dependency, after minutes, instead of by pip in one sentence.
+    assert project["requires-python"] == f">={versions[0]},<3.{int(versions[-1].removeprefix('3.')) + 1}"
     [beam] = project["optional-dependencies"]["beam"]
     assert f"| {beam.removeprefix('apache-beam==').removesuffix('.*')} |" in page
     assert f"| checkpoint format | {marker.FORMAT_VERSION} |" in page

@@ -362,3 +362,13 @@ def test_ctrl_c_ends_with_130_also_while_the_pipeline_is_made(folder: Path) -> N
     for command in ("run", "draw", "explain"):
         result = call(command, "stopped.py")
         assert (result.exit_code, result.stderr) == (Ending.INTERRUPTED, "interrupted: nothing has run\n")
+
+
+def test_ctrl_c_before_the_first_commit_promises_no_commit_to_go_on_from(folder: Path) -> None:
+    (folder / "early.py").write_text(
+        "import headrace as beam\n\n\ndef stop(value):\n    raise KeyboardInterrupt\n\n\n"
+        "def pipeline(pipeline):\n    pipeline | beam.Create([1]) | beam.Map(stop)\n"
+    )
+    result = call("run", "early.py", "--runner=LocalRunner", "--checkpoint=state", "--no-progress")
+    told = "interrupted: nothing is committed by this run; run the same command again\n"
+    assert (result.exit_code, result.stderr) == (Ending.INTERRUPTED, told)

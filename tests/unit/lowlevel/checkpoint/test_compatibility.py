@@ -205,6 +205,16 @@ def test_several_differences_are_all_named() -> None:
     assert [sentence.split(" has ")[0] for sentence in refused.refused] == ["computation 'count'", "injector 'in'"]
 
 
+def test_the_checkpoint_of_another_pipeline_is_told_from_that_of_a_changed_one() -> None:
+    """Who takes the same place for two pipelines should not archive the state of the first."""
+    ours = Topology()
+    ours.injector("words", ManualInjector())
+    ours.computation("length", Count(), inputs={"words": lambda word: word})
+    refused = change(old=topology(), new=Fingerprint.of(ours))
+    with pytest.raises(TopologyChangeError, match=r"is gone.* another pipeline needs another checkpoint$"):
+        refused.require_possible("the checkpoint there")
+
+
 def test_a_computation_that_comes_back_finds_its_state() -> None:
     again = change(topology(), topology(names=[]), archived=archived(member(topology())))
     assert (again.restored, again.added, again.discarded) == ({COUNT}, set(), set())

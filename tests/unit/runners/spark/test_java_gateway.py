@@ -83,7 +83,9 @@ def test_nobody_waits_for_a_reader_who_is_gone() -> None:
     os.close(target)
 
 
-def test_java_says_nothing_after_ctrl_c_at_its_start(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_java_says_nothing_after_ctrl_c_at_its_start(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """It ends with a stack trace about a deleted folder, which is no error of the program's."""
     stderrs = []
 

@@ -117,7 +117,9 @@ class TestNoBroker:
 
     def test_a_wrong_address(self):
         config = {"bootstrap.servers": "127.0.0.1:1", **QUIET}
-        with pytest.raises(KafkaReadError, match=r"partitions: .*127\.0\.0\.1:1 failed: .*ransport.*; no broker .*check"):
+        with pytest.raises(
+            KafkaReadError, match=r"partitions: .*127\.0\.0\.1:1 failed: .*ransport.*; no broker .*check"
+        ):
             values(lambda p: p | ReadFromKafka(config, ["in"], bounded=True))
 
     def test_a_wrong_address_to_write_to(self):
