@@ -29,6 +29,7 @@ from headrace.sdk.recording import recorded_step
 from headrace.sdk.transforms.aggregation import approximate_quantiles
 from headrace.sdk.userstate import state_spec
 from tests.pages import DOCS, ROOT
+from tests.publicapi import public_names
 
 NO_USER_MEETS = {
     "LeftError",
@@ -67,6 +68,16 @@ def test_every_class_of_errors_is_on_the_page_once() -> None:
     listed = re.findall(r"^\| `(\w+)`", text("errors.md"), re.M)
     assert len(listed) == len(set(listed))
     assert set(listed) == classes().keys() - NO_USER_MEETS - {"HeadraceError"}
+
+
+def test_every_class_of_errors_can_be_imported_from_the_public_module_that_is_named() -> None:
+    listed = {
+        name: module
+        for module, names in re.findall(r"^- `(headrace[\w.]+)`: (.*)$", text("errors.md"), re.M)
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    assert listed.keys() == (classes().keys() - NO_USER_MEETS)
+    assert {f"{module}.{name}" for name, module in listed.items()} <= dict(public_names()).keys()
 
 
 def ancestors(name: str) -> set[str]:
