@@ -1,7 +1,8 @@
 """The figures of a run of the fault suite: `python -m tests.faults.report FIGURES [--write]`.
 
 pytest collects the tests' tallies in the file that HEADRACE_FAULTS_REPORT names; this prints them row by row, and with
-`--write` takes them over into `docs/reliability.json` and the two pages that show them. Ends with 1 if something did not pass.
+`--write` takes them over into `docs/reliability.json` and the two pages that show them. Ends with 1 if something did
+not pass.
 """
 
 from __future__ import annotations
