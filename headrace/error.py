@@ -3,10 +3,9 @@
 from headrace.absent_names.absent_modules import add_absent_names
 from headrace.lowlevel.errors import HeadraceError
 from headrace.sdk.graph.side_inputs import SideInputError
-from headrace.sdk.operators.grouping.merging import MergeError
 from headrace.sdk.value_provider import RuntimeValueProviderError
 
-__all__ = ["BeamError", "MergeError", "RuntimeValueProviderError", "SideInputError"]
+__all__ = ["BeamError", "RuntimeValueProviderError", "SideInputError"]
 
 BeamError = HeadraceError
 """The base of all errors, under Beam's name."""

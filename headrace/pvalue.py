@@ -10,7 +10,6 @@ from headrace.sdk.graph.side_inputs import (
     AsSideInput,
     AsSingleton,
     EmptySideInput,
-    SideInputError,
 )
 from headrace.sdk.model.row import Row
 from headrace.sdk.model.tagged_output import TaggedOutput
@@ -29,7 +28,6 @@ __all__ = [
     "PDone",
     "PValue",
     "Row",
-    "SideInputError",
     "TaggedOutput",
 ]
 

@@ -46,9 +46,9 @@ class KeyEncodingError(HeadraceError, TypeError):
     >>> try:
     ...     with beam.Pipeline("LocalRunner") as pipeline:
     ...         _ = pipeline | beam.Create([(object(), 1)]) | beam.GroupByKey()
-    ... except StepError as error:
-    ...     print(error.step, type(error.__cause__).__name__)
-    GroupByKey KeyEncodingError
+    ... except KeyEncodingError as error:
+    ...     print(error.step, isinstance(error, StepError))
+    GroupByKey True
     """
 
     def __init__(self, key: object, remedy: str | None = None) -> None:

@@ -223,7 +223,9 @@ class StandardOptions(PipelineOptions):
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--runner", default=None, metavar="NAME", help="LocalRunner or SparkRunner")
-        parser.add_argument("--streaming", action="store_true", help="accepted; whether input ends is known from it")
+        parser.add_argument(
+            "--streaming", action="store_true", help="without effect; whether the input ends follows from the sources"
+        )
 
 
 class TypeOptions(PipelineOptions):
@@ -246,10 +248,10 @@ class TypeOptions(PipelineOptions):
             "--no_pipeline_type_check",
             dest="pipeline_type_check",
             action="store_false",
-            help="build a pipeline whose type hints clash",
+            help="build a pipeline even if type hints clash",
         )
         parser.add_argument(
-            "--runtime_type_check", action="store_true", help="check elements against type hints while they are made"
+            "--runtime_type_check", action="store_true", help="check elements against type hints during the run"
         )
 
 
@@ -266,13 +268,15 @@ class SetupOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--save_main_session", action="store_true", help="accepted; it is always so")
+        parser.add_argument(
+            "--save_main_session", action="store_true", help="without effect; the main module is always sent"
+        )
 
 
 _UPGRADE = (
-    ("allow_removed", "step that may be missing though the checkpoint has state of it, which is archived"),
-    ("discard_stored", "step whose stored state is given up if it is archived or has lost its meaning"),
-    ("drop_pending", "step to which elements on their way need not be delivered"),
+    ("allow_removed", "step that may be missing although the checkpoint has its state; the state is archived"),
+    ("discard_stored", "step whose stored state is deleted if it is archived or no longer fits the program"),
+    ("drop_pending", "step whose elements on their way may be dropped"),
 )
 """(name, help) of the options for a pipeline that differs from the pipeline that made its checkpoint."""
 
@@ -315,7 +319,11 @@ class EngineOptions(PipelineOptions):
         parser.add_argument(
             "--checkpoint", default=None, metavar="PLACE", help="directory or URL that makes the run resumable"
         )
-        parser.add_argument("--drain", action="store_true", help="end endless input, and finish what is under way")
+        parser.add_argument(
+            "--drain",
+            action="store_true",
+            help="end endless input at the last commit, finish all work, and end the run",
+        )
         _add_state(parser)
         _add_epochs(parser)
         _add_sources(parser)
@@ -337,7 +345,7 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=None,
         metavar="COUNT",
-        help="key intervals to begin with; the runner chooses if not given",
+        help="number of key intervals at the start; if not given, the runner chooses",
     )
     parser.add_argument(
         "--balance",
@@ -350,7 +358,7 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=None,
         metavar="MIB",
-        help="MiB of decoded state that a process may keep; 0: none",
+        help="MiB of decoded state that a process may keep in memory; 0 for none",
     )
 
 
@@ -364,19 +372,19 @@ def _add_epochs(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=None,
         metavar="COUNT",
-        help="records that a source brings to an epoch at most; a million if not given, more where that is cheap",
+        help="greatest number of records of a source in an epoch; if not given, a million, or more if epochs are quick",
     )
-    _add_seconds(parser, "--latency_aim", "seconds in which results are wanted: sizes epochs")
+    _add_seconds(parser, "--latency_aim", "seconds within which results are wanted; determines the size of epochs")
     parser.add_argument(
         "--one_task_epochs",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="run an epoch of little work as one Spark task, or one stage",
+        help="run an epoch with little work as one Spark task or one stage",
     )
     _add_seconds(
         parser,
         "--task_idle_seconds",
-        "seconds that a Spark task for small epochs waits for another one; 0 for a job each",
+        "seconds that a Spark task for small epochs waits for the next one; with 0, each epoch is a job",
     )
     _add_seconds(parser, "--straggler_delay", "seconds until weak productions become part of the commit")
 
@@ -385,7 +393,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     _add_seconds(
         parser, "--skew_limit", "seconds of event time that one source may be ahead of another; no limit if not given"
     )
-    _add_seconds(parser, "--poll_seconds", "seconds to wait before idle input is asked again")
+    _add_seconds(parser, "--poll_seconds", "seconds between two checks of idle input")
 
 
 def _add_recording(parser: argparse.ArgumentParser) -> None:
@@ -395,8 +403,11 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="",
         metavar="LABEL",
-        help="keep what a picture of the run needs, of all groupings or of a step; may be repeated",
+        help="record the data for a picture of the run, of all groupings or of a step; may be repeated",
     )
     parser.add_argument(
-        "--record_to", default=None, metavar="FILE", help="file that the recording is saved to (JSON); records, too"
+        "--record_to",
+        default=None,
+        metavar="FILE",
+        help="file (JSON) to which the recording is saved; implies `--record`",
     )

@@ -85,16 +85,15 @@ _HEAD = """\
 
 <!-- Made by `headrace options --markdown > docs/options.md` from where the options are declared. -->
 
-An option is written in one way, `--name=value`, on the command line (`headrace run scores.py --latency_aim=5`), in a
-list of flags (`PipelineOptions(["--latency_aim=5"])`) and in error messages. In Python it is also a keyword,
-`PipelineOptions(latency_aim=5)`, or an item of `PipelineOptions.from_dictionary({"latency_aim": 5})`. A hyphen counts
-as an underscore. `headrace options` prints these tables, `headrace options scores.py` also those options that a
-program declares itself.
+An option is written as `--name=value` on the command line (`headrace run scores.py --latency_aim=5`), in a list of
+flags (`PipelineOptions(["--latency_aim=5"])`) and in error messages. In Python, it can also be a keyword,
+`PipelineOptions(latency_aim=5)`, or an item of `PipelineOptions.from_dictionary({"latency_aim": 5})`. A hyphen in a
+name counts as an underscore. `headrace options` prints the tables of this page; `headrace options scores.py` also
+prints the options that the program declares.
 
-An option that no class declares is refused when the pipeline runs, with the name that is nearest; so is a variable of
-the environment whose name is nearly one of those below. An option that Beam has and that means nothing here is named
-in a warning and has no effect. Options of your own are those of a subclass of `PipelineOptions`, anywhere in the
-program:
+When the pipeline runs, an option that no class declares is refused, and the error suggests the most similar name. So
+is an environment variable whose name is similar to one below. An option of Beam that Headrace does not need has no
+effect; a warning names it. A program declares options of its own in a subclass of `PipelineOptions`:
 
 ```python
 from headrace.options.pipeline_options import PipelineOptions
@@ -114,13 +113,14 @@ print(options.view_as(Threshold).threshold)
 3
 ```
 
-A program with a parser of its own takes its own flags out before: `known, rest = parser.parse_known_args()`, then
-`PipelineOptions(rest)`. `PipelineOptions()` reads `sys.argv`, where others may have flags, and refuses only what
-looks like a slip.
+A program with a parser of its own first removes its own flags, `known, rest = parser.parse_known_args()`, and then
+calls `PipelineOptions(rest)`. `PipelineOptions()` reads `sys.argv`. It ignores unknown flags there, because they may
+belong to other parts of the program, and refuses only those that look like a misspelled option.
 
-`progress` has no flag, as it is a function: `PipelineOptions([...], progress=function)` is called after each commit
-with the figures of the run; `progress=False` shows no display in a notebook. A raw `Topology` takes the engine's
-options as `RunOptions(latency_aim=5)`, where `--cache_mb` is `cache_bytes` and `--no_balance` is `balancer=None`.
+The option `progress` has no flag, because it is a function: the `function` in `PipelineOptions([...],
+progress=function)` is called after each commit with the figures of the run. `progress=False` turns the display in a
+notebook off. For a raw `Topology`, the options of the engine are arguments of `RunOptions`, such as
+`RunOptions(latency_aim=5)`; `--cache_mb` is `cache_bytes` there, and `--no_balance` is `balancer=None`.
 """
 
 

@@ -25,7 +25,6 @@ class Context(Protocol):
     ...             return context.drop_late()
     ...         context.state = max(context.state or 0, record.value)
     ...         context.set_timer("minute", (record.timestamp // 60_000_000 + 1) * 60_000_000)
-    ...         context.count("seen")
     ...     def process_timer(self, timer, context):
     ...         context.produce("latest", (context.key, context.state))
     ...         context.state = None

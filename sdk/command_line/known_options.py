@@ -13,11 +13,12 @@ from headrace.sdk.options import PipelineOptions
 
 _log = logging.getLogger(__name__)
 VARIABLES: Mapping[str, str] = {
-    "HEADRACE_CALL_FUNCTIONS": "`1`: every function is called, and none is computed by column",
-    "HEADRACE_CHECKPOINT": "the place of the checkpoint, where `--checkpoint` is not given",
+    "HEADRACE_CALL_FUNCTIONS": "`1`: call every function, and translate none to columns",
+    "HEADRACE_CHECKPOINT": "the location of the checkpoint, if `--checkpoint` is not given",
     "HEADRACE_CHECKPOINT_KEY": "the secret that checkpoints are signed with",
+    "HEADRACE_FULL_TRACEBACKS": "`1`: keep the engine's frames in tracebacks of errors",
     "HEADRACE_STATE_STORES": "the folder of a host's state stores (Spark)",
-    "HEADRACE_RUNNER": "`local` or `spark`, where no runner is given",
+    "HEADRACE_RUNNER": "`local` or `spark`, if no runner is given",
 }
 """Environment variable -> its meaning."""
 _PREFIX = "HEADRACE_"

@@ -1,7 +1,8 @@
 """The figures of a run of the fault suite: `python -m tests.faults.report FIGURES [--write]`.
 
 pytest collects the tests' tallies in the file that HEADRACE_FAULTS_REPORT names; this prints them row by row, and with
-`--write` takes them over into `docs/reliability.json` and `docs/reliability.md`. Ends with 1 if something did not pass.
+`--write` takes them over into `docs/reliability.json` and the two pages that show them. Ends with 1 if something did
+not pass.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from tests.faults.rows import ROWS
 from tests.faults.tally import CONNECTOR
 
 DOCS = Path(__file__).parents[2] / "docs"
-FIGURES, PAGE = DOCS / "reliability.json", DOCS / "reliability.md"
+FIGURES = DOCS / "reliability.json"
+PAGE, DETAILS = DOCS / "reliability.md", DOCS / "internals" / "faults.md"
+"""The page with the tables, for users, and the one with every test."""
 BEGIN, END = "<!-- from here on made by python -m tests.faults.report -->", "<!-- to here -->"
 _CONNECTORS = """\
 By connector. A *driver* dies in memory, except on Spark; a *process* and a *reader* get SIGKILL. Lost and duplicated
@@ -89,13 +92,16 @@ def _told(figure: Figure) -> str:
     return "; ".join([*told, f"{depth} depth"])
 
 
-def page(text: str, figures: list[Figure]) -> str:
-    """The page with its made part made again."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
+def pages(figures: list[Figure]) -> dict[Path, str]:
+    """Both pages with their made parts made again."""
     tables = [table(figures), _CONNECTORS, connectors(figures)]
-    sections = [section(number, figures) for number in sorted(ROWS)]
-    return f"{before}{BEGIN}\n\n" + "\n\n".join([*tables, *sections]) + f"\n\n{END}{after}"
+    return {PAGE: _made(PAGE, tables), DETAILS: _made(DETAILS, [section(number, figures) for number in sorted(ROWS)])}
+
+
+def _made(page: Path, parts: list[str]) -> str:
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n" + "\n\n".join(parts) + f"\n\n{END}{after}"
 
 
 def write(figures: list[Figure]) -> None:
@@ -103,7 +109,8 @@ def write(figures: list[Figure]) -> None:
     known = {(figure.test, figure.row): figure for figure in load(FIGURES)}
     known |= {(figure.test, figure.row): figure for figure in figures}
     save(FIGURES, known.values())
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), load(FIGURES)), encoding="utf-8")
+    for page, text in pages(load(FIGURES)).items():
+        page.write_text(text, encoding="utf-8")
 
 
 def main(source: str, *options: str) -> int:

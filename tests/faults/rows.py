@@ -1,4 +1,7 @@
-"""The 21 faults of `docs/reliability.md`: what each is, how it is injected, and which further tests show it."""
+"""The 21 faults of `docs/reliability.md`: what each is, how it is injected, and which further tests show it.
+
+`docs/internals/faults.md` is made of this.
+"""
 
 from __future__ import annotations
 

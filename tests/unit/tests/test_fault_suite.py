@@ -123,11 +123,9 @@ def test_connectors_have_a_table_of_their_own() -> None:
     ]
 
 
-def test_the_page_shows_the_figures_that_were_seen() -> None:
-    text = report.PAGE.read_text(encoding="utf-8")
-    assert report.page(text, load(report.FIGURES)) == text, (
-        "make it again: python -m tests.faults.report FIGURES --write"
-    )
+def test_the_pages_show_the_figures_that_were_seen() -> None:
+    for page, text in report.pages(load(report.FIGURES)).items():
+        assert page.read_text(encoding="utf-8") == text, "make it again: python -m tests.faults.report FIGURES --write"
 
 
 def test_tests_that_the_page_names_exist_and_belong_to_the_suite() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from headrace.options.pipeline_options import (
     WorkerOptions,
 )
 from headrace.sdk.beam_options import BEAM_OPTIONS
-from headrace.sdk.command_line.known_options import check_known
+from headrace.sdk.command_line.known_options import VARIABLES, check_known
 from headrace.sdk.command_line.option_table import entries
 from headrace.sdk.pipeline.runner_choice import run_options
 
@@ -181,6 +182,13 @@ def test_the_page_has_every_option():
     assert len(ours) == 4 and "`progress`" in text
     for entry in (entry for kind in ours for entry in entries(kind)):
         assert f"| `{entry.written}` |" in text
+
+
+def test_the_page_has_every_variable_of_the_environment():
+    root = PAGE.parents[1]
+    sources = [path for part in ("sdk", "lowlevel", "runners") for path in (root / part).rglob("*.py")]
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    assert set(re.findall(r"\bHEADRACE_[A-Z_]*[A-Z]\b", texts)) == VARIABLES.keys()
 
 
 def test_every_option_says_what_it_means():
