@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 from headrace.lowlevel.errors import HeadraceError
 from headrace.runners.engine.driver.signals import FORKS
 from headrace.runners.spark.cluster.cluster import DriverAddress
+from headrace.runners.spark.cluster.connect import give_up_at_exit
 from headrace.runners.spark.cluster.of_session import cluster_of, is_connect
 from headrace.runners.spark.java_gateway import start_java
 from headrace.runners.spark.pyspark_private import has_context
@@ -127,12 +128,18 @@ def open_session() -> SparkSession:
 
 def checked(session: SparkSession) -> SparkSession:
     """Return the session if headrace can use it. Raises `SparkSetupError` for an old Spark."""
+    if is_connect(session):
+        if not has_siblings(session):
+            raise SparkSetupError(
+                f"the session is one of Spark Connect {pyspark.__version__}, where jobs cannot have settings of their "
+                "own; install pyspark 4.1 or newer, or use a session made with a master "
+                "(SparkSession.builder.master(...))"
+            )
+        if session not in _STATES:
+            # Before the first request: without a server, Ctrl-C during that request ends the program.
+            give_up_at_exit(session)
+            state_of(session)
     _require_spark(session.version, "is what the session runs on")
-    if is_connect(session) and not has_siblings(session):
-        raise SparkSetupError(
-            f"the session is one of Spark Connect {pyspark.__version__}, where jobs cannot have settings of their own; "
-            "install pyspark 4.1 or newer, or use a session made with a master (SparkSession.builder.master(...))"
-        )
     return session
 
 

@@ -205,7 +205,10 @@ class Count(Computation):
     def finish_bundle(self, emit: object) -> None:
         self._faults.may_strike("last record")
         if connected():
-            (self._faults.folder / "worker").write_text(f"{os.getpid()} {parent(os.getppid())}")
+            # The driver may read it at any time.
+            told = self._faults.folder / f"worker-{os.getpid()}"
+            told.write_text(f"{os.getpid()} {parent(os.getppid())}")
+            told.rename(self._faults.folder / "worker")
 
 
 class Staging(CallSink):

@@ -70,6 +70,7 @@ class Connect:
         made = sibling(self.session)
         # A program with a session that nobody has stopped waits for ever at its end.
         atexit.register(made.stop)
+        give_up_at_exit(made)
         return made
 
     def make_active(self) -> None:
@@ -117,6 +118,14 @@ class Connect:
     def active_jobs(self) -> int | None:
         """See `Cluster`."""
         return None
+
+
+def give_up_at_exit(session: SparkSession) -> None:
+    """Let the program end at once if the server is gone then, to which Spark's client would talk for ten minutes more.
+
+    At its end the client of each session tells the server so, and repeats that as any request.
+    """
+    atexit.register(session.client.set_retry_policies, ())
 
 
 def _is_here(host: str) -> bool:

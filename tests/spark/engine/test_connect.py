@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from tests.spark import lives
-from tests.spark.connectserver import connect_server, needs_connect
+from tests.spark.connectserver import connect_server, free_port, needs_connect
 from tests.spark.faults.test_driver_killed import written
 
 pytestmark = [pytest.mark.spark, needs_connect]
@@ -55,6 +56,40 @@ def test_pipelines(server: str, tmp_path: Path) -> None:
     assert "ended without an error message in step 'Die' at each of 4 attempts" in found["death"]
     assert "the session runs on Spark Connect at localhost, whose executors" in found["nowhere"]
     assert "--checkpoint" in found["nowhere"]
+
+
+@contextmanager
+def started(server: str, module: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A program that is still running, with pipes to it and from it. It is killed at the end if it has not ended."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    environment = {**os.environ, "SPARK_REMOTE": server}
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+def test_a_program_ends_after_its_server(tmp_path: Path) -> None:
+    """Spark's client would try for ten minutes to tell the server that the sessions have ended."""
+    with ExitStack() as program_after_server:
+        with connect_server(tmp_path) as address:
+            program = program_after_server.enter_context(
+                started(address, "tests.spark.afterconnect", tmp_path / "place")
+            )
+            assert program.stdout is not None
+            assert program.stdout.readline() == "the run is over\n"
+        assert program.communicate("end\n", timeout=120) == ("", None)
+        assert program.returncode == 0
+
+
+def test_a_program_without_a_server_ends_by_a_signal(tmp_path: Path) -> None:
+    nowhere = f"sc://localhost:{free_port()}"
+    with started(nowhere, "tests.spark.afterconnect", tmp_path / "place", "interrupted") as program:
+        assert program.communicate(timeout=120) == ("", None)
+        assert program.returncode == -signal.SIGINT
 
 
 @pytest.mark.parametrize(("point", "epoch"), [("task", 6)])

@@ -28,7 +28,7 @@ from headrace.runners.engine.messages import Message
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
-from headrace.runners.spark.jobs import epoch_job
+from headrace.runners.spark.jobs import epoch_job, resident_task
 from headrace.runners.spark.jobs.resident_tasks import ResidentTasks
 from headrace.runners.spark.jobs.stage_policy import StageExtent
 
@@ -128,6 +128,8 @@ def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, request: pytest.Fi
     monkeypatch.setattr(epoch_job.EpochJob, "run_in_one_stage", as_job)
     monkeypatch.setattr(ResidentTasks, "run", staying)
     monkeypatch.setattr(StageExtent, "choose_one_task", never(StageExtent.choose_one_task))
+    # On a busy machine a run would go on with one task before the second one has begun.
+    monkeypatch.setattr(resident_task, "_SOON_SECONDS", 120.0)
 
     def run(split: type[Numbers] = Numbers, computation: Computation | None = None, **options: object) -> Watched:
         rows: list[object] = []
