@@ -73,7 +73,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> CheckpointView:
     topology.injector("keys", BoundedInjector([(key, 1) for key in ODD]))
     topology.computation("lengths", Lengths(), {"keys": lambda key: key}, [])
     LocalRunner().run_topology(topology, RunOptions(checkpoint=place))
-    return CheckpointView.of(checkpoint_store(place))
+    return CheckpointView.of(place)
 
 
 def test_every_key_of_the_list_leads_to_its_state(odd: CheckpointView) -> None:
