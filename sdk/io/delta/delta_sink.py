@@ -211,7 +211,8 @@ class DeltaSink(EpochSink):
             ]
         )
         same_key = " AND ".join(f"target.{_quoted(key)} = source.{_quoted(key)}" for key in self._keys)
-        values = {_quoted(name): f"source.{_quoted(name)}" for name in self._schema.names}
+        # Those of the program that has committed the rows, which may have been another one.
+        values = {_quoted(name): f"source.{_quoted(name)}" for name in put.column_names}
         merging = table.merge(
             rows,
             same_key,

@@ -98,6 +98,14 @@ class TestModes:
         made.deliver(2, receipts)
         assert pairs(tmp_path) == [("mate", 1), ("tea", 1)]
 
+    @pytest.mark.parametrize("mode", ["append", "upsert"])
+    def test_an_epoch_of_a_program_that_knew_fewer_columns(self, tmp_path, mode):
+        keys = ["product"] if mode == "upsert" else []
+        receipts = staged(sink(tmp_path, mode=mode, keys=keys), 1, ("tea", 1))
+        DeltaTable(tmp_path).alter.add_columns([Field("note", "string")])
+        sink(tmp_path, None, anew=False, mode=mode, keys=keys).deliver(1, receipts)
+        assert rows(tmp_path) == [{"product": "tea", "amount": 1, "note": None}]
+
     def test_names_that_need_quotes(self, tmp_path):
         schema = pa.schema([('a "key"', pa.string()), ("Total amount", pa.int64())])
         made = sink(tmp_path, schema, mode="upsert", keys=['a "key"'])
