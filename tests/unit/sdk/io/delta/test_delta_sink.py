@@ -113,6 +113,20 @@ class TestModes:
         deliver(made, 2, ("tea", 2))
         assert rows(tmp_path) == [{'a "key"': "tea", "Total amount": 2}]
 
+    @pytest.mark.parametrize(("before", "after"), [("append", "upsert"), ("upsert", "append"), ("changelog", "upsert")])
+    def test_an_epoch_of_another_mode(self, tmp_path, before, after):
+        """It is named as long as it cannot be written; rows by key can."""
+        modes = {mode: {"mode": mode, "keys": [] if mode == "append" else ["product"]} for mode in (before, after)}
+        change = ("+", ("tea", 1)) if before == "changelog" else ("tea", 1)
+        receipts = staged(sink(tmp_path, **modes[before]), 1, change)
+        made = sink(tmp_path, anew=False, **modes[after])
+        if before != "changelog":
+            with pytest.raises(DeltaError, match=rf"epoch 1 was not .* with mode='{before}.* with the old mode"):
+                made.deliver(1, receipts)
+            made = sink(tmp_path, anew=False, **modes[before])
+        made.deliver(1, receipts)
+        assert pairs(tmp_path) == [("tea", 1)]
+
 
 class TestFiles:
     def test_partitions(self, tmp_path):
