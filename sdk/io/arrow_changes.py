@@ -8,6 +8,7 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.lowlevel.columnar.arrow_ipc import encode_tables
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.records.value_schema import Named
@@ -65,14 +66,20 @@ def _table(part: Batch, schema: pa.Schema) -> pa.Table:
     return table_of(Batch(records, part.timestamps), schema)
 
 
-def net_rows(tables: Iterable[pa.Table], keys: Sequence[str]) -> tuple[pa.Table, pa.Table]:
-    """The rows that tables of one epoch come to, one at most for each key: those put in, and those taken out.
+def encoded_rows(table: pa.Table) -> bytes:
+    """Rows as what a task returns."""
+    return ROWS + encode_tables(table.to_batches(), table.schema)
 
-    >>> put, taken = net_rows([pa.table({"k": ["a", "a"], "v": [1, 2], TAKEN: [False, True]})], ["k"])
+
+def net_rows(receipts: Iterable[bytes], keys: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+    """The rows that tasks of one epoch come to, one at most for each key: those put in, and those taken out.
+
+    >>> receipt = encoded_rows(pa.table({"k": ["a", "a"], "v": [1, 2], TAKEN: [False, True]}))
+    >>> put, taken = net_rows([receipt], ["k"])
     >>> put.to_pylist(), taken.to_pylist()
     ([], [{'k': 'a', 'v': 2}])
     """
-    table = pa.concat_tables(tables)
+    table = pa.concat_tables(pa.ipc.open_stream(stream).read_all() for stream in contents(receipts, ROWS))
     kinds = None
     if TAKEN in table.column_names:
         kinds = [ChangeKind.DELETE if taken else ChangeKind.INSERT for taken in table.column(TAKEN).to_pylist()]
@@ -80,6 +87,26 @@ def net_rows(tables: Iterable[pa.Table], keys: Sequence[str]) -> tuple[pa.Table,
     columns = [table.column(name).to_pylist() for name in keys]
     net = net_of(kinds, cast("list[Hashable]", list(zip(*columns, strict=True))))
     return table.take(pa.array(net.put, pa.int64())), table.take(pa.array(net.taken, pa.int64()))
+
+
+FILES, ROWS = b"F", b"R"
+"""First byte of what a task returns: the names of data files, or rows that replace others by key."""
+
+
+def contents(receipts: Iterable[bytes], kind: bytes) -> list[bytes]:
+    """What tasks have returned, without the first byte. Raises `ValueError` for another kind.
+
+    >>> contents([b"Fa", b"Fb"], FILES)
+    [b'a', b'b']
+    """
+    found = list(receipts)
+    if any(receipt[:1] != kind for receipt in found):
+        modes = ("upsert' or 'changelog", "append") if kind == FILES else ("append", "upsert' or 'changelog")
+        raise ValueError(
+            f"its rows were committed with mode='{modes[0]}', and mode is '{modes[1]}' now; start the program once "
+            "more with the old mode, and change it after that"
+        )
+    return [receipt[1:] for receipt in found]
 
 
 def check_mode_by_key(mode: object, keys: Sequence[str], schema: pa.Schema | None) -> None:

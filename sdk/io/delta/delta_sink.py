@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow import fs
 
-from headrace.lowlevel.columnar.arrow_ipc import encode_tables
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.io.arrow_changes import TAKEN, check_mode_by_key, net_rows, rows_of
+from headrace.sdk.io.arrow_changes import FILES, TAKEN, check_mode_by_key, contents, encoded_rows, net_rows, rows_of
 from headrace.sdk.io.delta.data_files import DataFiles, decoded, encoded, has_partition_values
 from headrace.sdk.io.delta.delta_table import (
     DeltaError,
@@ -87,8 +86,8 @@ class DeltaSink(EpochSink):
         """See `EpochSink`; the receipt names the data files, or contains the rows that are to be merged."""
         table = rows_of(batch, self._schema, self._keys, self._mode == "changelog")
         if self._mode == "append":
-            return encoded(self._files.write(table, f"part-{epoch:06d}-{interval:05d}-{token}"))
-        return encode_tables(table.to_batches(), table.schema)
+            return FILES + encoded(self._files.write(table, f"part-{epoch:06d}-{interval:05d}-{token}"))
+        return encoded_rows(table)
 
     # On the driver
 
@@ -187,7 +186,7 @@ class DeltaSink(EpochSink):
         self._keep(table)
 
     def _add(self, table: DeltaTable, sink: str, mark: Mark, receipts: Sequence[bytes]) -> None:
-        written = [file for receipt in receipts for file in decoded(receipt)]
+        written = [file for receipt in contents(receipts, FILES) for file in decoded(receipt)]
         if self._is_first and (lost := self._files.lost(file.path for file in written)):
             raise DeltaError(
                 f"{len(lost)} of {len(written)} data files of committed epoch {mark.epoch} are gone from "
@@ -204,7 +203,7 @@ class DeltaSink(EpochSink):
         )
 
     def _merge(self, table: DeltaTable, sink: str, mark: Mark, receipts: Sequence[bytes]) -> None:
-        put, taken = net_rows([pa.ipc.open_stream(receipt).read_all() for receipt in receipts], self._keys)
+        put, taken = net_rows(receipts, self._keys)
         rows = pa.concat_tables(
             [
                 put.append_column(TAKEN, pa.array([False] * put.num_rows, pa.bool_())),
@@ -212,7 +211,8 @@ class DeltaSink(EpochSink):
             ]
         )
         same_key = " AND ".join(f"target.{_quoted(key)} = source.{_quoted(key)}" for key in self._keys)
-        values = {_quoted(name): f"source.{_quoted(name)}" for name in self._schema.names}
+        # Those of the program that has committed the rows, which may have been another one.
+        values = {_quoted(name): f"source.{_quoted(name)}" for name in put.column_names}
         merging = table.merge(
             rows,
             same_key,

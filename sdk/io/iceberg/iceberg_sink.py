@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_ipc import encode_tables
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.io.arrow_changes import check_mode_by_key, net_rows, rows_of, unfit_key
+from headrace.sdk.io.arrow_changes import FILES, check_mode_by_key, contents, encoded_rows, net_rows, rows_of, unfit_key
 from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, SinkTakenError, WriteMode
 from headrace.sdk.io.iceberg.iceberg_table import (
     IcebergError,
@@ -81,10 +80,10 @@ class IcebergSink(EpochSink):
         table = self._address.load()
         rows = rows_of(batch, columns_of(table), self._keys, self._mode == "changelog")
         if self._mode != "append":
-            return encode_tables(rows.to_batches(), rows.schema)
+            return encoded_rows(rows)
         files = [StagedDataFile.of(file, table.spec().spec_id) for file in written_files(table, rows)]
         keep(file.path for file in files)
-        return encoded(files)
+        return FILES + encoded(files)
 
     # On the driver
 
@@ -179,7 +178,7 @@ class IcebergSink(EpochSink):
         summary: dict[str, str],
         receipts: Sequence[bytes],
     ) -> None:
-        written = [file for receipt in receipts for file in decoded(receipt)]
+        written = [file for receipt in contents(receipts, FILES) for file in decoded(receipt)]
         lost = [file.path for file in written if not table.io.new_input(file.path).exists()] if self._is_first else []
         if lost:
             raise IcebergError(
@@ -195,7 +194,7 @@ class IcebergSink(EpochSink):
     def _replace(
         self, transaction: Transaction, table: Table, summary: dict[str, str], receipts: Sequence[bytes]
     ) -> None:
-        put, taken = net_rows([pa.ipc.open_stream(receipt).read_all() for receipt in receipts], self._keys)
+        put, taken = net_rows(receipts, self._keys)
         keys = pa.concat_tables([put, taken]).select(list(self._keys))
         replaced, added = [], written_files(table, put)
         for file, others in files_with_keys(table, keys):

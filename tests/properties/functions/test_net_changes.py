@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace import ChangeKind
-from headrace.sdk.io.epoch_sink import Mark, Run, net_of
+from headrace.sdk.io.epoch_sink import Mark, Run, SinkTakenError, net_of
 from tests.depth import examples
 
 CHANGES = st.lists(
@@ -38,10 +39,13 @@ def test_changes_come_to_what_they_come_to_one_by_one(before, changes, with_kind
 @given(st.lists(st.tuples(st.integers(1, 6), st.booleans()), max_size=20))
 def test_each_epoch_is_written_once_whatever_comes_again(deliveries):
     """Deliveries of a run and of its replaced drivers: any epoch up to the newest, at any time."""
-    run, stored, written, newest = Run(7, None), None, [], 0
+    run, stored, written, newest = Run(7, None, "sink"), None, [], 0
     for epoch, is_next in deliveries:
         epoch = newest + 1 if is_next else min(epoch, newest)
-        if epoch and run.must_write(stored, epoch):
+        if 0 < epoch < newest:
+            with pytest.raises(SinkTakenError, match=f"epoch {newest} of this run is already there"):
+                run.must_write(stored, epoch, "a table")
+        elif epoch and run.must_write(stored, epoch, "a table"):
             stored = Mark(7, epoch)
             written.append(epoch)
         newest = max(newest, epoch)

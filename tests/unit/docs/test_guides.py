@@ -46,7 +46,7 @@ EXCEPTIONS = {
     "howto/kafka-to-lakehouse.md": ["it takes packages from a registry"],
     "howto/kafka.md": ["it writes to an object store"],
     "pictures.md": ["start.md runs these commands", "the checkpoint is an example"],
-    "reliability.md": ["these are tests, and take hours"],
+    "internals/faults.md": ["these are tests, and take hours"],
     "ui.md": ["it goes on until Ctrl-C"],
     "connectors.md": ["Delta's jar is not here"],
     "start.md": ["it takes packages from a registry, for minutes"],

@@ -109,7 +109,7 @@ def test_the_page_of_a_run_that_fails_says_so_and_why(tmp_path: Path) -> None:
     with command(tmp_path, "run", "failing.py", *options, "--ui=0") as running:
         port, standing = port_in(running.stderr), dict[str, Any]()
         with suppress(OSError, HTTPException):
-            while standing.get("phase") in (None, "unread", "empty", "running"):
+            while standing.get("phase") in (None, "unread", "empty", "starting", "running"):
                 standing = live(port)[0]["snapshot"]["standing"]
         assert running.wait(timeout=30) == 1
     assert standing["phase"] == "failed"

@@ -250,7 +250,7 @@ def test_a_run_that_starts_shows_what_it_continues_and_no_rates(broken: str, tmp
 
 def test_a_run_that_fails_before_its_first_epoch_says_so_beside_what_it_continues(broken: str) -> None:
     pipeline = RunningPipeline("scores.py", broken)
-    pipeline.end(Standing(Phase.FAILED, "The run has ended with ValueError."))
+    pipeline.end(ValueError("no score"))
     shown = pipeline.snapshot()
     assert (shown.standing.phase, shown.epoch) == (Phase.FAILED, 7)
 

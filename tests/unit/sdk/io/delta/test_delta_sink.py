@@ -98,12 +98,34 @@ class TestModes:
         made.deliver(2, receipts)
         assert pairs(tmp_path) == [("mate", 1), ("tea", 1)]
 
+    @pytest.mark.parametrize("mode", ["append", "upsert"])
+    def test_an_epoch_of_a_program_that_knew_fewer_columns(self, tmp_path, mode):
+        keys = ["product"] if mode == "upsert" else []
+        receipts = staged(sink(tmp_path, mode=mode, keys=keys), 1, ("tea", 1))
+        DeltaTable(tmp_path).alter.add_columns([Field("note", "string")])
+        sink(tmp_path, None, anew=False, mode=mode, keys=keys).deliver(1, receipts)
+        assert rows(tmp_path) == [{"product": "tea", "amount": 1, "note": None}]
+
     def test_names_that_need_quotes(self, tmp_path):
         schema = pa.schema([('a "key"', pa.string()), ("Total amount", pa.int64())])
         made = sink(tmp_path, schema, mode="upsert", keys=['a "key"'])
         deliver(made, 1, ("tea", 1))
         deliver(made, 2, ("tea", 2))
         assert rows(tmp_path) == [{'a "key"': "tea", "Total amount": 2}]
+
+    @pytest.mark.parametrize(("before", "after"), [("append", "upsert"), ("upsert", "append"), ("changelog", "upsert")])
+    def test_an_epoch_of_another_mode(self, tmp_path, before, after):
+        """It is named as long as it cannot be written; rows by key can."""
+        modes = {mode: {"mode": mode, "keys": [] if mode == "append" else ["product"]} for mode in (before, after)}
+        change = ("+", ("tea", 1)) if before == "changelog" else ("tea", 1)
+        receipts = staged(sink(tmp_path, **modes[before]), 1, change)
+        made = sink(tmp_path, anew=False, **modes[after])
+        if before != "changelog":
+            with pytest.raises(DeltaError, match=rf"epoch 1 was not .* with mode='{before}.* with the old mode"):
+                made.deliver(1, receipts)
+            made = sink(tmp_path, anew=False, **modes[before])
+        made.deliver(1, receipts)
+        assert pairs(tmp_path) == [("tea", 1)]
 
 
 class TestFiles:

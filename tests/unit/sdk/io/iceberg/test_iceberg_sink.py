@@ -186,6 +186,20 @@ class TestModes:
         assert lake.pairs() == [("mate", 1), ("tea", 1)]
         assert len(lake.table().snapshots()) == 1
 
+    @pytest.mark.parametrize(("before", "after"), [("append", "upsert"), ("upsert", "append"), ("changelog", "upsert")])
+    def test_an_epoch_of_another_mode(self, lake, before, after):
+        """It is named as long as it cannot be written; rows by key can."""
+        modes = {mode: {"mode": mode, "keys": [] if mode == "append" else ["product"]} for mode in (before, after)}
+        change = ("+", ("tea", 1)) if before == "changelog" else ("tea", 1)
+        receipts = staged(lake.sink(**modes[before]), 1, change)
+        made = lake.sink(anew=False, **modes[after])
+        if before != "changelog":
+            with pytest.raises(IcebergError, match=rf"epoch 1 was not .* with mode='{before}.* with the old mode"):
+                made.deliver(1, receipts)
+            made = lake.sink(anew=False, **modes[before])
+        made.deliver(1, receipts)
+        assert lake.pairs() == [("tea", 1)]
+
 
 class TestFiles:
     def test_partitions(self, lake):
