@@ -5,7 +5,7 @@ import { PipelineView } from "./pipeline.js";
 const EVERY = 1000, PATIENCE = 20000, ENDS = ["finished", "failed", "dead"];
 const where = document.getElementById("pipelines"), link = document.getElementById("link");
 const pause = document.getElementById("pause"), summary = document.getElementById("summary"), contents = document.getElementById("contents");
-let views = [], versions = [], server = null, paused = false, lost = null, ended = false;
+let views = [], versions = [], server = null, paused = false, lost = null, ahead = 0, ended = false;
 
 async function ask(address) {
   const answer = await fetch(address, { signal: AbortSignal.timeout(PATIENCE) }).catch((error) => {
@@ -47,12 +47,22 @@ function show(news) {
     views[place].update(snapshot);
   });
   if (views.some((view) => !view.snapshot)) return;
-  views.forEach((view) => view.tick(news.clock));
+  ahead = news.clock - Date.now() / 1000;
+  tick();
   list();
   // Screen readers are told when something stands otherwise than before; figures are in the lists and tables.
-  connect("live", "link live", views.map((view) => view.summary()).join(" "));
+  connect("live", "link live", stand());
   lost = null;
   ended = views.length === 1 && views[0].snapshot.live && ENDS.includes(views[0].snapshot.standing.phase);
+}
+
+/** Ages grow though nothing is answered; they are told by the clock of the machine that serves the page. */
+function tick() {
+  views.forEach((view) => view.tick(Date.now() / 1000 + ahead));
+}
+
+function stand() {
+  return views.map((view) => view.summary()).join(" ");
 }
 
 function connect(text, kind, summarized = text) {
@@ -67,8 +77,11 @@ async function turn() {
     const news = await ask(`live.json?known=${versions.join()}`).catch((error) => error);
     if (!(news instanceof Error)) {
       show(news);
-    } else if (ended) {
-      connect("the run has ended", "link");
+      return;
+    }
+    tick();
+    if (ended) {
+      connect("the run has ended", "link", stand());
     } else {
       lost ??= new Date().toISOString().slice(11, 19);
       connect(`no answer since ${lost} UTC: ${news.message}`, "link lost");

@@ -278,7 +278,7 @@ export class PipelineView {
 
   /** What changes with the clock alone. */
   tick(clock) {
-    const { committed } = this.snapshot.standing, age = Math.max(0, Math.round(clock - committed));
+    const committed = this.snapshot?.standing.committed, age = Math.max(0, Math.round(clock - committed));
     say(this.ago, committed ? `last commit ${age ? duration(age) : "0 s"} ago` : "");
   }
 
