@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from headrace.lowlevel.storage.credentials import hidden
 from headrace.sdk.beam_options import BEAM_OPTIONS, ignored_values
+from headrace.sdk.engine_arguments import add_epochs, add_recording, add_sources, add_state
 from headrace.sdk.option_flags import Parser, defaults_of, subclasses, underscored_names, unknown_options
 
 ViewT = TypeVar("ViewT", bound="PipelineOptions")
@@ -324,10 +325,10 @@ class EngineOptions(PipelineOptions):
             action="store_true",
             help="end endless input at the last commit, finish all work, and end the run",
         )
-        _add_state(parser)
-        _add_epochs(parser)
-        _add_sources(parser)
-        _add_recording(parser)
+        add_state(parser)
+        add_epochs(parser)
+        add_sources(parser)
+        add_recording(parser)
         for name, told in _UPGRADE:
             parser.add_argument(f"--{name}", action="append", metavar="LABEL", help=f"{told}; may be repeated")
         parser.set_defaults(progress=None)
@@ -337,77 +338,3 @@ def checkpoint_of(options: PipelineOptions) -> str | None:
     """The location of the run's checkpoint: the option, else HEADRACE_CHECKPOINT; None if neither is given."""
     given = options.view_as(EngineOptions).checkpoint
     return os.environ.get("HEADRACE_CHECKPOINT") or None if given is None else given
-
-
-def _add_state(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--intervals",
-        type=int,
-        default=None,
-        metavar="COUNT",
-        help="number of key intervals at the start; if not given, the runner chooses",
-    )
-    parser.add_argument(
-        "--balance",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="split, merge and move key intervals as their load changes",
-    )
-    parser.add_argument(
-        "--cache_mb",
-        type=int,
-        default=None,
-        metavar="MIB",
-        help="MiB of decoded state that a process may keep in memory; 0 for none",
-    )
-
-
-def _add_seconds(parser: argparse.ArgumentParser, name: str, meaning: str) -> None:
-    parser.add_argument(name, type=float, default=None, metavar="SECONDS", help=meaning)
-
-
-def _add_epochs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--max_records_per_epoch",
-        type=int,
-        default=None,
-        metavar="COUNT",
-        help="greatest number of records of a source in an epoch; if not given, a million, or more if epochs are quick",
-    )
-    _add_seconds(parser, "--latency_aim", "seconds within which results are wanted; determines the size of epochs")
-    parser.add_argument(
-        "--one_task_epochs",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="run an epoch with little work as one Spark task or one stage",
-    )
-    _add_seconds(
-        parser,
-        "--task_idle_seconds",
-        "seconds that a Spark task for small epochs waits for the next one; with 0, each epoch is a job",
-    )
-    _add_seconds(parser, "--straggler_delay", "seconds until weak productions become part of the commit")
-
-
-def _add_sources(parser: argparse.ArgumentParser) -> None:
-    _add_seconds(
-        parser, "--skew_limit", "seconds of event time that one source may be ahead of another; no limit if not given"
-    )
-    _add_seconds(parser, "--poll_seconds", "seconds between two checks of idle input")
-
-
-def _add_recording(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--record",
-        action="append",
-        nargs="?",
-        const="",
-        metavar="LABEL",
-        help="record the data for a picture of the run, of all groupings or of a step; may be repeated",
-    )
-    parser.add_argument(
-        "--record_to",
-        default=None,
-        metavar="FILE",
-        help="file (JSON) to which the recording is saved; implies `--record`",
-    )

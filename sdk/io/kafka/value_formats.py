@@ -44,13 +44,9 @@ Write = Callable[[object, Place], bytes | None]
 class ValueFormat(ABC):
     """A format of keys or values; an argument `value_deserializer` or `value_serializer`, and the same for keys.
 
-    >>> class Points(ValueFormat):
-    ...     def read(self, data, place):
-    ...         return int(data)
-    ...     def write(self, value, place):
-    ...         return str(value).encode()
-    >>> Points().read(Points().write(7, Place("visits", "value")), Place("visits", "value"))
-    7
+    >>> from headrace.io import kafka_values
+    >>> isinstance(kafka_values.json(), ValueFormat)
+    True
     """
 
     @abstractmethod
@@ -294,13 +290,8 @@ def json_format(
     (`value_serializer`, `key_serializer`). `Row`s, named tuples and dataclasses are written as objects, instants as
     RFC 3339 text; NaN and infinity are refused. A registry needs `pip install 'headrace[kafka,schema-registry]'`.
 
-    >>> import headrace as beam
-    >>> from headrace.io import kafka_values
-    >>> from headrace.io.kafka import ReadFromKafka
-    >>> settings = {"bootstrap.servers": "broker:9092"}
-    >>> scores = ReadFromKafka(settings, ["scores"], value_deserializer=kafka_values.json(), max_delay=10)
-    >>> framed = kafka_values.json({"url": "http://registry:8081"})
-    >>> framed_scores = ReadFromKafka(settings, ["scores"], value_deserializer=framed, max_delay=10)
+    >>> json_format().write({"points": 5}, Place("scores", "value"))
+    b'{"points": 5}'
 
     Args:
         schema_registry: Settings of the registry's client, at least `url`; None for JSON without a registry.
@@ -330,13 +321,9 @@ def avro_format(
 
     A format is used as that of `json_format` is. Each value is checked against `schema` before it is written.
 
-    >>> import headrace as beam
-    >>> from headrace.io import kafka_values
-    >>> from headrace.io.kafka import WriteToKafka
     >>> schema = {"type": "record", "name": "Score", "fields": [{"name": "points", "type": "long"}]}
-    >>> framed = kafka_values.avro({"url": "http://registry:8081"}, schema)
-    >>> settings = {"bootstrap.servers": "broker:9092", "transactional.id": "scores"}
-    >>> sink = WriteToKafka(settings, "scores", value_serializer=framed)
+    >>> avro_format(schema=schema).write({"points": 5}, Place("scores", "value")).hex()
+    '0a'
 
     Args:
         schema_registry: Settings of the registry's client, at least `url`; None for Avro without a registry.
