@@ -14,7 +14,7 @@ import threading
 
 from pyspark import SparkConf
 
-from headrace.runners.spark.pyspark_private import has_java, launch_java
+from headrace.runners.spark.pyspark_private import has_java, kill_started_java, launch_java
 
 _NOISE = (b"WARNING: Using incubator modules: jdk.incubator.vector",)
 """Lines that are not passed on, as they say nothing about the run."""
@@ -37,9 +37,10 @@ def start_java(conf: SparkConf) -> None:
     passing.start()
     try:
         java = launch_java(conf, writing)
-    except KeyboardInterrupt:
-        # The process is on its own now. It ends with a stack trace, because the folder that it writes to is deleted.
+    except KeyboardInterrupt as stop:
+        # The folder that the process writes to is deleted: it would print a stack trace.
         given_up.set()
+        kill_started_java(stop)
         os.close(writing)
         raise
     except BaseException:

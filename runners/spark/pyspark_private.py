@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, cast
 
 import pyarrow as pa
@@ -51,6 +52,17 @@ def launch_java(conf: SparkConf, stderr: int) -> subprocess.Popen[bytes]:
     gateway = launch(conf, {"stderr": stderr})
     SparkContext._ensure_initialized(gateway=gateway)
     return cast("subprocess.Popen[bytes]", gateway.proc)
+
+
+def kill_started_java(error: BaseException) -> None:
+    """Kill the Java process whose start was interrupted by this error.
+
+    It would stay for good: it has failed before it looks at its input, at whose end it would end. Relies on the local
+    variable `proc` of `java_gateway.launch_gateway`.
+    """
+    for frame, _ in walk_tb(error.__traceback__):
+        if isinstance(java := frame.f_locals.get("proc"), subprocess.Popen):
+            java.kill()
 
 
 def let_java_end_quietly(session: SparkSession) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -83,15 +85,18 @@ def test_nobody_waits_for_a_reader_who_is_gone() -> None:
     os.close(target)
 
 
-def test_java_says_nothing_after_ctrl_c_at_its_start(
+def test_java_ends_and_says_nothing_after_ctrl_c_at_its_start(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """It ends with a stack trace about a deleted folder, which is no error of the program's."""
-    stderrs = []
+    stderrs: list[int] = []
+    processes: list[subprocess.Popen[bytes]] = []
 
     def interrupted(conf: SparkConf, stderr: int) -> None:
         os.write(stderr, b"Picked up _JAVA_OPTIONS\n")
         stderrs.append(os.dup(stderr))
+        proc = subprocess.Popen(["sleep", "600"], stderr=stderr)
+        processes.append(proc)
         time.sleep(0.05)
         raise KeyboardInterrupt
 
@@ -99,6 +104,7 @@ def test_java_says_nothing_after_ctrl_c_at_its_start(
     monkeypatch.setattr(java_gateway, "launch_java", interrupted)
     with pytest.raises(KeyboardInterrupt):
         start_java(SparkConf(loadDefaults=False))
+    assert processes[0].wait(10) == -signal.SIGKILL, "nobody would end it"
     os.write(stderrs[0], b"Exception in thread main\n\tat there\n")
     os.close(stderrs[0])
     passing = [thread for thread in threading.enumerate() if thread.name == "headrace-java-errors"]
