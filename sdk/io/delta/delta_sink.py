@@ -192,7 +192,7 @@ class DeltaSink(EpochSink):
                 f"{len(lost)} of {len(written)} data files of committed epoch {mark.epoch} are gone from "
                 f"{self._place}, such as {lost[0]}, so nothing of the epoch was written: something removes files that "
                 "no version names, as VACUUM does with a short retention. Restore them, and start the program again; "
-                "if the table was removed on purpose, begin anew on an empty checkpoint"
+                "if the table was removed on purpose, or is another one, begin anew on an empty checkpoint"
             )
         table.create_write_transaction(
             [file.added() for file in written],

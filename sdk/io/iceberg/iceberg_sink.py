@@ -179,6 +179,12 @@ class IcebergSink(EpochSink):
         receipts: Sequence[bytes],
     ) -> None:
         written = [file for receipt in contents(receipts, FILES) for file in decoded(receipt)]
+        places = (table.location(), table.properties.get("write.data.path", table.location()))
+        if foreign := [file.path for file in written if not file.path.startswith(places)]:
+            raise IcebergError(
+                f"its data files belong to another table, such as {foreign[0]}, and would be removed with either; go "
+                "on with that table, or begin anew on an empty checkpoint"
+            )
         lost = [file.path for file in written if not table.io.new_input(file.path).exists()] if self._is_first else []
         if lost:
             raise IcebergError(

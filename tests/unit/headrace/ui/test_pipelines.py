@@ -17,7 +17,7 @@ from headrace.runners.engine.options import EpochProgress
 from headrace.ui import pipelines
 from headrace.ui.pipelines import CheckpointReader, NothingStoredError, RunningPipeline, StoredPipeline
 from headrace.ui.snapshots.driver_process import is_alive
-from headrace.ui.snapshots.snapshot import Phase, Snapshot, Standing
+from headrace.ui.snapshots.snapshot import Phase, Snapshot
 from headrace.ui.snapshots.standing import standing_of
 from tests.pageruns import finished, scores, stopped
 

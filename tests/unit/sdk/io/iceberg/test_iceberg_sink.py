@@ -287,6 +287,24 @@ class TestFiles:
             made.deliver(1, receipts)
         assert lake.table().current_snapshot() is None
 
+    def test_files_of_another_table(self, lake):
+        """They would be removed with it, or with this one."""
+        made = WriteToIceberg("shop.other", SCHEMA, catalog_properties=lake.properties).sink()
+        made.begin(True)
+        receipts = deliver(made, 1, ("tea", 1))
+        with pytest.raises(IcebergError, match=r"epoch 1 was not .* its data files belong to another table, such as "):
+            lake.sink(anew=False).deliver(1, receipts)
+        assert lake.rows() == []
+
+    @pytest.mark.parametrize("properties", [{}, {"write.object-storage.enabled": "true"}, {"write.data.path": "apart"}])
+    def test_files_at_other_places_of_the_table(self, lake, tmp_path, properties):
+        given = {
+            name: f"file://{tmp_path}/{value}" if value == "apart" else value for name, value in properties.items()
+        }
+        lake.make(SCHEMA, properties=given)
+        deliver(lake.sink(), 1, ("tea", 1))
+        assert lake.pairs() == [("tea", 1)]
+
     def test_a_table_that_was_partitioned_anew(self, lake):
         receipts = staged(made := lake.sink(), 1, ("tea", 1))
         with lake.table().update_spec() as update:
