@@ -65,7 +65,8 @@ class LocalRunner:
     ) -> RunResult:
         """Run to the end of the input, or until a signal or `changes.stop()` stops the run.
 
-        See `runners.engine.driver.signals`.
+        After SIGTERM or SIGHUP, the running epoch is committed if it ends within 20 seconds; then `StoppedError` ends
+        the run.
         """
         check_program(topology, options)
         options, changes = options or RunOptions(), changes or Changes(topology)

@@ -68,8 +68,8 @@ class SparkRunner:
     ) -> RunResult:
         """Run to the end of the input, or until a signal or `changes.stop()` stops the run.
 
-        After SIGTERM or SIGHUP, the running epoch is committed if it ends within 20 seconds; then `StoppedError` ends the
-        run.
+        After SIGTERM or SIGHUP, the running epoch is committed if it ends within 20 seconds; then `StoppedError` ends
+        the run.
 
         Raises:
             ShippingError: An object in the topology cannot be sent to the workers. Nothing has run.

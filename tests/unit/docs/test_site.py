@@ -106,6 +106,12 @@ class TestSite:
             assert 'class="mermaid"' not in text, page
             assert 'data-md-component="source"' not in text, page
 
+    def test_names_in_docstrings_are_links_and_overrides_are_left_out(self, site: Path) -> None:
+        shown = (site / "api" / "io.html").read_text(encoding="utf-8")
+        assert 'href="#headrace.sdk.io.files.file_source.FileSource"><code>FileSource</code></a>' in shown
+        for page in (site / "api").glob("*.html"):
+            assert not re.search(r"<p>See <code>[\w.]+</code>\.</p>", page.read_text(encoding="utf-8")), page
+
     def test_sessions_in_docstrings_are_code(self, site: Path) -> None:
         for page in (site / "api").glob("*.html"):
             assert "<blockquote" not in page.read_text(encoding="utf-8"), page
