@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Topology
-from headrace.lowlevel.checkpoint import Checkpoint
+from headrace.lowlevel.checkpoint import Checkpoint, CheckpointView
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.storage import object_names
 from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore
-from headrace.lowlevel.storage.signed_store import KEY_VARIABLE, SignedStore, carried, checkpoint_store, signed
+from headrace.lowlevel.storage.signed_store import KEY_VARIABLE, SignedStore, carried, signed
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from tests.checkpoints import TOPOLOGY, check, step, take_snapshot
@@ -184,4 +184,6 @@ def test_a_run_is_signed_by_option_or_environment(tmp_path: Path, monkeypatch: p
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
     with pytest.raises(CheckpointError, match="is signed, and no key was given"):
         LocalRunner().run_topology(topology(rows), RunOptions(str(tmp_path)))
-    assert Checkpoint.read(checkpoint_store(str(tmp_path), KEY)).manifest is not None
+    with pytest.raises(CheckpointError, match="is signed, and no key was given"):
+        CheckpointView.of(tmp_path)
+    assert CheckpointView.of(tmp_path, checkpoint_key=KEY).manifest is not None
