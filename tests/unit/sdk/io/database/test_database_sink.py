@@ -278,7 +278,7 @@ class TestExactlyOnce:
         assert database.sold() == [("tea", 1), ("tea", 2)]
         database.run("UPDATE headrace_epochs SET epoch = 1")
         database.run("DELETE FROM sold WHERE amount = 2")
-        with pytest.raises(EpochsLostError, match=r"epoch 3 is committed, but was not written to .* this run has written epoch 2 there under"):
+        with pytest.raises(EpochsLostError, match=r"epoch 3 is .* not written .* has written epoch 2 there"):
             life(OneByOne())
         database.run("UPDATE headrace_epochs SET epoch = 2")
         database.run("INSERT INTO sold VALUES ('tea', 2)")
