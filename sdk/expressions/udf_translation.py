@@ -76,12 +76,18 @@ def _translation_or_reason(
 
 
 def _source_text(tree: ast.AST) -> str:
+    """The source of an expression, shortened.
+
+    >>> _source_text(ast.parse("sorted(word for word in words if word.startswith('a') or word.endswith('z'))"))
+    "`sorted((word for word in words if word.startswith('a') or w…`"
+    """
     try:
         text = ast.unparse(tree)
     except ValueError:
         # Python before 3.12 cannot unparse every f-string.
         return type(tree).__name__
-    return f"`{text.encode(errors='backslashreplace').decode():.60}`"
+    shown = text.encode(errors="backslashreplace").decode()
+    return f"`{shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + '…'}`"
 
 
 def _values_of_parameters(
@@ -157,6 +163,8 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = {
 _CALLS = {"int": "cast_int", "float": "cast_float", "str": "cast_str", "len": "length", "abs": "absolute"}
 _METHODS = {"lower": 0, "upper": 0, "strip": 0, "startswith": 1, "endswith": 1, "replace": 2}
 _SECOND = 1_000_000
+_SHOWN = 60
+"""The greatest number of characters of source text in a reason."""
 _DEEPEST = 60
 """Greatest depth of a syntax tree; Python allows a thousand nested calls, and a level may need several."""
 

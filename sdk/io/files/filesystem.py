@@ -30,6 +30,7 @@ _LISTING, _PATIENCE = 5, 60
 _KEY = re.compile(r"://[^/@]+:[^/@]+@")
 """The credentials in a URL."""
 _LONG = re.compile(r"\s+|error_info=.*", re.DOTALL)
+_LIBRARY = re.compile(r"Unable to load lib(jvm|hdfs)")
 _Opener = Callable[[object, str], AbstractContextManager[object]]
 _OPENERS = cast(dict[str, _Opener], {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open, "lzma": lzma.open})
 
@@ -103,6 +104,9 @@ def filesystem_of(path: str, patience: int = _PATIENCE) -> tuple[fs.FileSystem, 
         path: The path or URL.
         patience: Seconds for which a request is repeated (`gs://` only).
 
+    Raises:
+        ReachError: What the URL's scheme needs is not installed, or the file system does not answer.
+
     >>> filesystem_of("/data/flights")[1]
     '/data/flights'
     """
@@ -111,23 +115,26 @@ def filesystem_of(path: str, patience: int = _PATIENCE) -> tuple[fs.FileSystem, 
     if path.startswith(("gs://", "gcs://")) and "retry_limit_seconds=" not in path:
         # The default limit is 15 minutes, without a message.
         path += f"{'&' if '?' in path else '?'}retry_limit_seconds={patience}"
-    return cast("tuple[fs.FileSystem, str]", fs.FileSystem.from_uri(path))
+    with _reaching(path, "opened"):
+        return cast("tuple[fs.FileSystem, str]", fs.FileSystem.from_uri(path))
 
 
 @contextmanager
-def _reaching(pattern: str) -> Iterator[None]:
+def _reaching(pattern: str, what: str = "listed") -> Iterator[None]:
     """Raises `ReachError`, which names the location, if a file system does not answer."""
     try:
         yield
-    except (FileNotFoundError, PermissionError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except (FileNotFoundError, PermissionError, ReachError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise
     except (OSError, pa.ArrowException) as error:
         if not _URL.match(pattern):
             raise
-        reason = _LONG.sub(" ", str(error)).strip()[:800]
+        reason, remedy = _LONG.sub(" ", str(error)).strip()[:800], "check the network, the location and the credentials"
+        if missing := _LIBRARY.match(reason):
+            reason, remedy = missing[0], "install Java and Hadoop, and set JAVA_HOME, HADOOP_HOME and CLASSPATH"
         raise ReachError(
-            f"{_KEY.sub('://…@', pattern)} cannot be listed: {reason}; check the network, the location and the "
-            "credentials, and start again; nothing has been read"
+            f"{_KEY.sub('://…@', pattern)} cannot be {what}: {reason}; {remedy}, and start again; "
+            "nothing has been read or written"
         ) from error
 
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as beam
+from headrace.io.filesystems import FileSystems
 from headrace.lowlevel import StepError
 from headrace.sdk.io.files import filesystem
 from tests.unit.collected import collect, values
@@ -196,6 +197,14 @@ def test_a_file_system_that_does_not_answer_is_told_of_soon(kind, monkeypatch):
     said = str(told.value)
     assert said.startswith(f"{kind}://") and "cannot be listed: " in said and "secret" not in said
     assert "onnect" in said and "check the network" in said and "nothing has been read" in said
+
+
+def test_a_file_system_whose_libraries_are_missing_is_told_of_in_a_line():
+    with pytest.raises(filesystem.ReachError) as told:
+        FileSystems.match(["hdfs://no-such-host.invalid/scores"])
+    said = str(told.value)
+    assert said.startswith("hdfs://no-such-host.invalid/scores cannot be ")
+    assert "start again; nothing has been read or written" in said and "\n" not in said and len(said) < 1100
 
 
 def test_the_limit_of_a_url_counts_before_ours(monkeypatch):
