@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC
 from functools import lru_cache
 from typing import cast
 
@@ -31,9 +32,14 @@ def to_list(column: pa.Array) -> list[object]:
 
     # pyarrow takes 3 µs for each datetime, half of what reading a row may cost.
     instants = pd.DatetimeIndex(column.cast(pa.timestamp(kind.unit)).to_numpy(zero_copy_only=False))
-    if kind.tz is not None:
+    if kind.tz == "UTC":
         instants = instants.tz_localize("UTC").tz_convert(zone_of(kind.tz))
-    return cast(list[object], instants.to_pydatetime().tolist())
+    values = instants.to_pydatetime().tolist()
+    if kind.tz in (None, "UTC"):
+        return cast(list[object], values)
+    # In other zones of pytz, pandas 2 ends the process for instants near the years 1 and 9999.
+    zone = zone_of(kind.tz)
+    return [value.replace(tzinfo=UTC).astimezone(zone) for value in values]
 
 
 def dicts_of(names: tuple[str, ...], columns: Sequence[Sequence[object]]) -> list[dict[str, object]]:

@@ -1,12 +1,18 @@
-"""Dicts made by generated code against those made row by row."""
+"""Dicts made by generated code against those made row by row, and instants against those of pyarrow."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
 import pytest
+import pytz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.columnar.arrow_to_python import dicts_of
+from headrace.lowlevel.columnar import arrow_to_python
+from headrace.lowlevel.columnar.arrow_to_python import dicts_of, to_list
 
 NAMES = st.lists(st.text(), min_size=1, max_size=5, unique=True)
 
@@ -22,3 +28,13 @@ def test_generated_dicts_are_those_of_zip(names: list[str], rows: int) -> None:
 def test_columns_of_different_length_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         dicts_of(("a", "b"), [[1, 2], [1]])
+
+
+@pytest.mark.parametrize("zone", [pytz.timezone("Europe/Paris"), ZoneInfo("Europe/Paris")], ids=["pytz", "zoneinfo"])
+def test_instants_of_early_years_in_zones(zone: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zones of a column are those of pytz with older releases of pyarrow, where pandas ended the process."""
+    monkeypatch.setattr(arrow_to_python, "zone_of", lambda name: zone)
+    instants = [datetime(1, 1, 2, tzinfo=UTC), datetime(2020, 7, 1, 12, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)]
+    told = to_list(pa.array(instants, pa.timestamp("us", "Europe/Paris")))
+    assert told == instants
+    assert [str(value)[:16] for value in told] == ["0001-01-02 00:09", "2020-07-01 14:00", "9999-12-30 01:00"]
