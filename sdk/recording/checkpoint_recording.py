@@ -57,13 +57,12 @@ def recording_at(location: str | Path, key: str | None = None) -> Recording:
             "the directory or URL of a checkpoint"
         )
     view = CheckpointView.of(store)
-    if view.manifest is None:
+    if (commit := view.manifest) is None:
         raise RecordingError(
             f"nothing is committed in the checkpoint at {shown_at} yet, so there is nothing to draw; wait for an epoch"
         )
-    epoch = view.manifest.epoch
-    recorded = {step.label: replace(step, committed=epoch) for step in RecordLog(store).read().steps}
-    unrecorded = (_known(view, name, epoch) for name in view.computations() if name not in recorded)
+    recorded = {step.label: replace(step, committed=commit.epoch) for step in RecordLog(store).read().steps}
+    unrecorded = (_known(view, name, commit.epoch) for name in view.computations() if name not in recorded)
     return Recording((*recorded.values(), *unrecorded))
 
 
