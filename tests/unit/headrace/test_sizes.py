@@ -1,4 +1,4 @@
-"""Modules have fewer than 400 lines, and functions at most 40, docstrings aside."""
+"""Modules have at most 600 lines, and functions at most 40, docstrings aside."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-LONGEST_MODULE, LONGEST_FUNCTION = 399, 40
+LONGEST_MODULE, LONGEST_FUNCTION = 600, 40
 
 
 def functions(tree: ast.AST) -> Iterator[tuple[str, int]]:
