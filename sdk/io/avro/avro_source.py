@@ -10,10 +10,9 @@ from typing import Unpack, cast
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.io.avro.avro_blocks import Block, Layout, blocks_from, layout_of, require_package
-from headrace.sdk.io.files.file_source import BATCH, FileSource
+from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, open_input
-from headrace.sdk.io.files.read_options import OtherReadOptions
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 from headrace.sdk.model.row import Row
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from os import PathLike, fspath
-from typing import Protocol, cast
+from typing import Protocol, TypedDict, cast
 
 from headrace.lowlevel.code_pickling import Portable
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
@@ -217,6 +217,24 @@ class DirectoryInjector(BaseInjector):
         if self._times is None or not (unfinished := self._unfinished(current.unread, current.seen)):
             return None
         return f"file {min(unfinished, key=lambda pair: pair[0].earliest)[1]}"
+
+
+class OtherReadOptions(TypedDict, total=False):
+    """Keyword arguments of `FileSource`, which documents them, for readers with a `validate` of their own."""
+
+    timestamp: TimestampOf
+    max_delay: DurationTypes | None
+    continuous: bool
+    interval: float
+    file_time: FileTimeOf | None
+    until: Callable[[Sequence[str]], bool] | None
+    expected: Callable[[Sequence[str]], Iterable[str]] | None
+
+
+class ReadOptions(OtherReadOptions, total=False):
+    """All keyword arguments of `FileSource`."""
+
+    validate: bool
 
 
 class FileSource(Source):

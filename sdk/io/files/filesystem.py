@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.errors import HeadraceError
+from headrace.sdk.io.files.decompression import bzip2_reader, xz_reader
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 _MAGIC = re.compile(r"[*?\[]")
@@ -32,7 +33,11 @@ _KEY = re.compile(r"://[^/@]+:[^/@]+@")
 _LONG = re.compile(r"\s+|error_info=.*", re.DOTALL)
 _LIBRARY = re.compile(r"Unable to load lib(jvm|hdfs)")
 _Opener = Callable[[object, str], AbstractContextManager[object]]
-_OPENERS = cast(dict[str, _Opener], {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open, "lzma": lzma.open})
+_WRITERS = cast(dict[str, _Opener], {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open, "lzma": lzma.open})
+_READERS = cast(
+    dict[str, Callable[[object], AbstractContextManager[object]]],
+    {"gzip": gzip.open, "bzip2": bzip2_reader, "xz": xz_reader, "lzma": xz_reader},
+)
 
 
 class CompressionTypes:
@@ -231,17 +236,21 @@ def compression_of(path: str, stated: str = "auto") -> str:
 
 @contextmanager
 def open_input(path: str, compression: str = "uncompressed") -> Iterator[BinaryIO]:
-    """Open a file for reading its decompressed bytes; only an uncompressed file is seekable."""
+    """Open a file for reading its decompressed bytes; only an uncompressed file is seekable.
+
+    Raises `EOFError` for an empty file that should be compressed, as every compressed file has a header.
+    """
     system, inner = filesystem_of(path)
     with ExitStack() as stack:
+        raw = system.open_input_file(inner)
+        if compression != "uncompressed" and not raw.size():
+            raise EOFError(f"the file is empty, but no {compression} file is; it was cut off")
         if compression == "zstd":
-            raw = system.open_input_stream(inner, compression="zstd")
-        else:
-            raw = system.open_input_file(inner)
+            raw = pa.CompressedInputStream(raw, "zstd")
         # Arrow's files cannot read lines.
         file: object = stack.enter_context(io.BufferedReader(cast(io.RawIOBase, raw)))
-        if opener := _OPENERS.get(compression):
-            file = stack.enter_context(opener(file, "rb"))
+        if reader := _READERS.get(compression):
+            file = stack.enter_context(reader(file))
         yield cast(BinaryIO, file)
 
 
@@ -250,8 +259,8 @@ def open_output(path: str, compression: str = "uncompressed") -> Iterator[Binary
     """Open a new file whose bytes are compressed as they are written; its folder is made if it is missing."""
     with ExitStack() as stack:
         file = stack.enter_context(_created(path, "zstd" if compression == "zstd" else None))
-        if opener := _OPENERS.get(compression):
-            file = stack.enter_context(opener(file, "wb"))
+        if writer := _WRITERS.get(compression):
+            file = stack.enter_context(writer(file, "wb"))
         yield cast(BinaryIO, file)
 
 

@@ -20,10 +20,9 @@ from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP
 from headrace.sdk.expressions.arrow_schema import shape_of_rows, times_of
 from headrace.sdk.io.arrow_rows import to_dicts, to_list, to_rows
 from headrace.sdk.io.dead_letters import ReadApart, halves
-from headrace.sdk.io.files.file_source import BATCH, FileSource
+from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, filesystem_of
-from headrace.sdk.io.files.read_options import OtherReadOptions
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns, files_below, with_constants
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_range, timestamps_of
 
@@ -175,7 +174,7 @@ class RowRange:
     def _tables(self) -> Iterator[pa.RecordBatch]:
         system, path = self.format.located(self.file)
         constants = self.format.constants(self.file)
-        with pq.ParquetFile(path, filesystem=system) as file:
+        with pq.ParquetFile(path, filesystem=system, page_checksum_verification=True) as file:
             columns = self.format.selected(self.file, cast(list[str], file.schema_arrow.names))
             for first, group in self._groups(file.metadata):
                 for table in file.iter_batches(rows_at_once(columns), [group], columns):

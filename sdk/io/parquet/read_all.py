@@ -28,7 +28,8 @@ class _Tables:
     def __call__(self, file: ReadableFile) -> Iterator[object]:
         system, path = filesystem_of(file.metadata.path)
         with system.open_input_file(path) as opened:
-            yield from with_path(self._elements(parquet.ParquetFile(opened)), file, self.with_filename)
+            whole = parquet.ParquetFile(opened, page_checksum_verification=True)
+            yield from with_path(self._elements(whole), file, self.with_filename)
 
     def _elements(self, file: parquet.ParquetFile) -> Iterator[object]:
         columns = None if self.columns is None else list(self.columns)

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyarrow import csv
 
 from headrace.lowlevel.records.record import Batch
+from headrace.sdk.io.files.file_source import ReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of, match
-from headrace.sdk.io.files.read_options import ReadOptions
 from headrace.sdk.io.text.line_ranges import (
     UTF_8,
     BadLine,

@@ -165,8 +165,6 @@ class LineRange:
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         """Blocks of whole records, each with the offset at which it begins."""
-        if not self.file.size and self.compression != "uncompressed":
-            raise EOFError(f"the file is empty, but no {self.compression} file is; it was cut off")
         with open_input(self.file.path, self.compression) as file:
             offset = self._seek(file)
             while self.end is None or offset < self.end:

@@ -11,9 +11,9 @@ from headrace.sdk.coders.coder import Coder
 from headrace.sdk.coders.plain import StrUtf8Coder
 from headrace.sdk.graph.pvalue import PBegin, PCollection
 from headrace.sdk.io.files.beam_arguments import refuse_unless
+from headrace.sdk.io.files.file_source import OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path
-from headrace.sdk.io.files.read_options import OtherReadOptions
 from headrace.sdk.io.text.line_ranges import UTF_8, BadLine, LineFormat, checked_encoding
 from headrace.sdk.io.text.line_source import LineSource
 from headrace.sdk.io.text.read_all import ReadAllFromText
