@@ -6,10 +6,12 @@ import pickle
 import re
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
 from headrace.lowlevel.errors import HeadraceError
 
@@ -21,6 +23,7 @@ Config: TypeAlias = Mapping[str, object]
 """Settings of librdkafka, by name."""
 Partition: TypeAlias = tuple[str, int]
 """Topic and number of a partition."""
+_Answer = TypeVar("_Answer")
 PATIENCE = 30.0
 """Seconds within which a broker must answer."""
 _BATCH = 10_000
@@ -29,12 +32,24 @@ _WAIT = 0.05
 """Seconds after which fewer messages are returned, or a request is repeated."""
 _EARLIEST, _LATEST = -2, -1
 """Special timestamps for the ends of a partition."""
-_PASSING = (
-    *("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "REPLICA_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE"),
-    *("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION", "KAFKA_STORAGE_ERROR"),
-    *("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_WAIT_COORD"),
+_PASSING = frozenset(
+    (
+        # A client that has no connection, or no metadata, or whose broker has only just begun.
+        *("_TRANSPORT", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_ALL_BROKERS_DOWN", "_RESOLVE", "_UNKNOWN_BROKER"),
+        *("_WAIT_COORD", "_WAIT_CACHE", "_RETRY", "_NODE_UPDATE", "_DESTROY_BROKER"),
+        *("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID"),
+        # Partitions between two leaders.
+        *("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "REPLICA_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE"),
+        *("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "PREFERRED_LEADER_NOT_AVAILABLE", "STALE_BROKER_EPOCH"),
+        *("ELIGIBLE_LEADERS_NOT_AVAILABLE", "BROKER_NOT_AVAILABLE", "NOT_CONTROLLER", "UNSTABLE_OFFSET_COMMIT"),
+        # Groups between two coordinators.
+        *("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "REBALANCE_IN_PROGRESS"),
+        # A broker that is busy or in trouble.
+        *("REQUEST_TIMED_OUT", "NETWORK_EXCEPTION", "KAFKA_STORAGE_ERROR", "THROTTLING_QUOTA_EXCEEDED"),
+        *("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH"),
+    )
 )
-"""Errors that end when another broker takes over."""
+"""Errors that can end by themselves: when a broker comes back, or another one takes over."""
 _UNREACHABLE = ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE")
 """Errors of a client that no broker has answered."""
 _OURS: dict[str, object] = {
@@ -53,9 +68,31 @@ _DEFAULTS: dict[str, object] = {
     "fetch.queue.backoff.ms": 20,
 }
 
+_ONE_RECORD: dict[str, object] = {"fetch.message.max.bytes": 1024, "queued.min.messages": 1}
+"""Settings of consumers that read one record of each partition."""
+
 
 class KafkaReadError(HeadraceError, RuntimeError):
     """Kafka could not be read as planned; nothing of this epoch is committed."""
+
+
+class RecordMark(NamedTuple):
+    """What tells a record from another one at the same offset, of a topic that was made anew.
+
+    Persisted as part of a position: every field, as a tuple.
+    """
+
+    offset: int
+    milliseconds: int
+    """Kafka's timestamp."""
+    digest: int
+    """CRC-32 of key and value."""
+
+    @classmethod
+    def of(cls, message: Message) -> RecordMark:
+        """The mark of a message that is no error."""
+        digest = zlib.crc32(message.value() or b"", zlib.crc32(message.key() or b""))
+        return cls(cast(int, message.offset()), message.timestamp()[1], digest)
 
 
 class OffsetRange(NamedTuple):
@@ -154,6 +191,8 @@ class Cluster:
 
     def __init__(self, settings: Config) -> None:
         self._settings = settings
+        self.outages = 0
+        """Number of answers so far that a request was repeated for."""
 
     @contextmanager
     def _request(self, subject: str) -> Iterator[Consumer]:
@@ -166,18 +205,44 @@ class Cluster:
             failure = f"{subject}: the request to Kafka at {self._settings['bootstrap.servers']} failed"
             raise KafkaReadError(f"{failure}: {reason_of(error)}{_remedy(error)}") from error
 
-    def partitions(self, topics: Collection[str]) -> list[Partition]:
-        """All partitions of some topics; a name that begins with `^` is a regular expression for topics."""
+    def _patiently(self, request: Callable[[], _Answer]) -> _Answer:
+        """The answer to a request, which is repeated for `PATIENCE` while it fails with an error that can pass."""
+        from confluent_kafka import KafkaException
+
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return request()
+            except KafkaException as error:
+                if cast("KafkaError", error.args[0]).name() not in _PASSING or time.monotonic() > until:
+                    raise
+                self.outages += 1
+                time.sleep(_WAIT)
+
+    def partitions(self, topics: Collection[str], known: Collection[Partition] = ()) -> list[Partition]:
+        """All partitions of some topics; a name that begins with `^` is a regular expression for topics.
+
+        A broker that does not know the topic of `known` partitions is asked again, as it may have just started.
+        """
         partitions: list[Partition] = []
+        existing = {topic for topic, _ in known}
         with self._request("partitions") as consumer:
-            for topic in _matching_topics(consumer, topics):
-                metadata = consumer.list_topics(topic, timeout=PATIENCE).topics[topic]
-                if metadata.error is not None or not metadata.partitions:
-                    servers = self._settings["bootstrap.servers"]
-                    reason = metadata.error.str() if metadata.error else "it has no partitions"
-                    raise KafkaReadError(f"topic {topic!r} cannot be read at {servers}: {reason}; create it first")
-                partitions += [(topic, number) for number in sorted(metadata.partitions)]
+            for topic in self._patiently(partial(_matching_topics, consumer, topics)):
+                numbers = self._patiently(partial(self._numbers, consumer, topic, topic in existing))
+                partitions += [(topic, number) for number in numbers]
         return partitions
+
+    def _numbers(self, consumer: Consumer, topic: str, is_known: bool) -> list[int]:
+        from confluent_kafka import KafkaException
+
+        metadata = consumer.list_topics(topic, timeout=PATIENCE).topics[topic]
+        if metadata.error is not None and (is_known or metadata.error.name() != "UNKNOWN_TOPIC_OR_PART"):
+            raise KafkaException(metadata.error)
+        if metadata.error is not None or not metadata.partitions:
+            servers = self._settings["bootstrap.servers"]
+            reason = metadata.error.str() if metadata.error else "it has no partitions"
+            raise KafkaReadError(f"topic {topic!r} cannot be read at {servers}: {reason}; create it first")
+        return sorted(metadata.partitions)
 
     def bounds(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, int]]:
         """The first offset of each partition, and the offset after its last record.
@@ -185,20 +250,35 @@ class Cluster:
         With `isolation.level=read_committed`, the default, the last record is before any open transaction.
         """
         with self._request("offsets") as consumer:
-            first = _offsets(consumer, [_at(partition, _EARLIEST) for partition in partitions])
-            last = _offsets(consumer, [_at(partition, _LATEST) for partition in partitions])
+            first = self._offsets(consumer, [_at(partition, _EARLIEST) for partition in partitions])
+        last = self.ends(partitions)
         return {partition: (first[partition], last[partition]) for partition in partitions}
+
+    def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """The offset after the last record of each partition; see `bounds`."""
+        with self._request("offsets") as consumer:
+            return self._offsets(consumer, [_at(partition, _LATEST) for partition in partitions])
+
+    def _offsets(self, consumer: Consumer, times: list[KafkaPartition]) -> dict[Partition, int]:
+        """Offsets of times, which stand in place of offsets in `times`.
+
+        `get_watermark_offsets` also gives the ends of partitions, but returns some errors as if they were offsets.
+        """
+        if not times:
+            return {}
+        return self._patiently(lambda: _checked(consumer.offsets_for_times(times, timeout=PATIENCE)))
 
     def at_time(self, partitions: Sequence[Partition], milliseconds: int) -> dict[Partition, int]:
         """The first offset at or after a time since 1970; partitions without such a record are left out."""
         with self._request("offsets of a time") as consumer:
-            offsets = _offsets(consumer, [_at(partition, milliseconds) for partition in partitions])
+            offsets = self._offsets(consumer, [_at(partition, milliseconds) for partition in partitions])
         return {partition: offset for partition, offset in offsets.items() if offset >= 0}
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """The offsets that the consumer group has committed; partitions without a commit are left out."""
         with self._request("committed offsets") as consumer:
-            offsets = _checked(consumer.committed([_at(partition) for partition in partitions], timeout=PATIENCE))
+            asked = [_at(partition) for partition in partitions]
+            offsets = self._patiently(lambda: _checked(consumer.committed(asked, timeout=PATIENCE)))
         return {partition: offset for partition, offset in offsets.items() if offset >= 0}
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
@@ -206,6 +286,14 @@ class Cluster:
         if offsets:
             with self._request("the consumer group") as consumer:
                 consumer.commit(offsets=starting_at(offsets), asynchronous=False)
+
+    def marks(self, offsets: Mapping[Partition, int]) -> dict[Partition, RecordMark]:
+        """The records at some offsets; partitions whose record was removed, or has not come yet, are left out."""
+        if not offsets:
+            return {}
+        with Cluster({**self._settings, **_ONE_RECORD})._request("records that were read before") as consumer:
+            consumer.assign(starting_at(offsets))
+            return _marks(consumer, offsets)
 
     def read(self, offsets: OffsetRange) -> Iterator[list[Message]]:
         """The messages of a range, in lists of up to `_BATCH`."""
@@ -230,25 +318,6 @@ def _matching_topics(consumer: Consumer, topics: Collection[str]) -> list[str]:
         existing = sorted(consumer.list_topics(timeout=PATIENCE).topics)
         names += [name for name in existing if any(pattern.match(name) for pattern in patterns)]
     return list(dict.fromkeys(names))
-
-
-def _offsets(consumer: Consumer, times: list[KafkaPartition]) -> dict[Partition, int]:
-    """Offsets of times, which stand in place of offsets in `times`.
-
-    `get_watermark_offsets` also gives the ends of partitions, but returns some errors as if they were offsets.
-    """
-    from confluent_kafka import KafkaException
-
-    if not times:
-        return {}
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return _checked(consumer.offsets_for_times(times, timeout=PATIENCE))
-        except KafkaException as error:
-            if cast("KafkaError", error.args[0]).name() not in _PASSING or time.monotonic() > until:
-                raise
-            time.sleep(_WAIT)
 
 
 def _checked(answers: Iterable[KafkaPartition]) -> dict[Partition, int]:
@@ -302,6 +371,37 @@ def _messages(consumer: Consumer, offsets: OffsetRange) -> Iterator[list[Message
             )
 
 
+def _marks(consumer: Consumer, offsets: Mapping[Partition, int]) -> dict[Partition, RecordMark]:
+    """The marks of the records at exactly these offsets, at which the consumer stands."""
+    marks: dict[Partition, RecordMark] = {}
+    unanswered, until = set(offsets), time.monotonic() + PATIENCE
+    while unanswered and time.monotonic() < until:
+        for message in consumer.consume(len(offsets), timeout=_WAIT):
+            error, partition = message.error(), (cast(str, message.topic()), cast(int, message.partition()))
+            if error is not None and error.name() not in ("_PARTITION_EOF", "_AUTO_OFFSET_RESET"):
+                _require_passing(error, "records that were read before")
+                continue
+            if partition in unanswered and error is None and message.offset() == offsets[partition]:
+                marks[partition] = RecordMark.of(message)
+            unanswered.discard(partition)
+    if unanswered:
+        raise KafkaReadError(
+            f"{_named(min(unanswered))}: no answer came within {PATIENCE:g} s to a request for the record at offset "
+            f"{offsets[min(unanswered)]}, which tells whether the topic is the one that was read before; see whether "
+            "the driver reaches the broker"
+        )
+    return marks
+
+
+def _named(partition: Partition) -> str:
+    return f"topic {partition[0]!r}, partition {partition[1]}"
+
+
+def _require_passing(error: KafkaError, subject: str) -> None:
+    if error.name() not in _PASSING and not error.retriable():
+        raise KafkaReadError(f"{subject} cannot be read: {error.str()}")
+
+
 def _require_harmless(error: KafkaError, offsets: OffsetRange) -> None:
     """Raise `KafkaReadError` unless the error can end by itself."""
     if error.name() == "_AUTO_OFFSET_RESET":
@@ -309,5 +409,5 @@ def _require_harmless(error: KafkaError, offsets: OffsetRange) -> None:
             f"{offsets} no longer exist ({error.str()}): they were removed, or the topic was made anew, before they "
             "were read; keep records longer, or start over on an empty checkpoint"
         )
-    if error.name() not in ("_PARTITION_EOF", "_ALL_BROKERS_DOWN", "_TRANSPORT", "_RESOLVE") and not error.retriable():
-        raise KafkaReadError(f"{offsets} cannot be read: {error.str()}")
+    if error.name() != "_PARTITION_EOF":
+        _require_passing(error, str(offsets))

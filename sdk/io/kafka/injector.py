@@ -12,29 +12,35 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Protocol, cast
+from math import inf
+from typing import Protocol, TypeAlias, cast
 
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split, heuristic_watermark
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.io.kafka.arrivals import Arrivals
-from headrace.sdk.io.kafka.client import Cluster, Config, KafkaReadError, OffsetRange, Partition
+from headrace.sdk.io.kafka.client import Cluster, Config, KafkaReadError, OffsetRange, Partition, RecordMark
 
 _TICK = 1_000_000
 """Microseconds after which the watermark follows the clock although nothing is read."""
 _MISSED_SECONDS = 1.0
 """Seconds after which partitions are asked for records although none has been noticed."""
+_UNSEEN_SECONDS = 10.0
+"""Seconds between two plans in which a topic could be made anew unnoticed, so that the last records are compared."""
 _log = logging.getLogger(__name__)
-GreatestTimestamps = tuple[tuple[Partition, int], ...]
-"""Partitions that were read, each with its greatest timestamp in microseconds UTC."""
+ReadUpTo = tuple[tuple[Partition, int, RecordMark | None], ...]
+"""Partitions that were read, each with its greatest timestamp in microseconds UTC and its last record."""
 
 
 class Reader(Protocol):
     """A reader of ranges of offsets; shipped to the tasks."""
 
-    def read(self, offsets: OffsetRange, stamp: int | None) -> Iterator[Batch]:
-        """The elements of a range with their timestamps, in order; all have the timestamp `stamp` unless it is None."""
+    def read(self, offsets: OffsetRange, stamp: int | None) -> Iterator[tuple[Batch, RecordMark]]:
+        """The elements of a range with their timestamps, in order, and the last record of each batch.
+
+        All elements have the timestamp `stamp` unless it is None.
+        """
 
     def greatest(self, batch: Batch) -> int:
         """The greatest event time that the elements tell, microseconds UTC; the least timestamp if they tell none."""
@@ -49,25 +55,27 @@ class KafkaSplit:
     stamp: int | None = None
     """Event time of all records, microseconds UTC; None for each record's own."""
     _greatest: dict[Partition, int] = field(default_factory=dict)
+    _last: dict[Partition, RecordMark] = field(default_factory=dict)
 
     def read(self) -> Iterator[Batch]:
         """The elements of the ranges, in order."""
-        self._greatest = {}
+        self._greatest, self._last = {}, {}
         for offsets in self.ranges:
             partition = (offsets.topic, offsets.partition)
-            for batch in self.reader.read(offsets, self.stamp):
+            for batch, last in self.reader.read(offsets, self.stamp):
                 self._greatest[partition] = max(
                     self.reader.greatest(batch), self._greatest.get(partition, MIN_TIMESTAMP)
                 )
+                self._last[partition] = last
                 yield batch
 
     def count_records(self) -> int:
         """See `SizedSplit`. The number includes offsets without records: transaction markers and compacted records."""
         return sum(offsets.end - offsets.start for offsets in self.ranges)
 
-    def told(self) -> GreatestTimestamps:
-        """See `TellingSplit`. The greatest timestamp read of each partition."""
-        return tuple(self._greatest.items())
+    def told(self) -> ReadUpTo:
+        """See `TellingSplit`. The greatest timestamp and the last record read of each partition."""
+        return tuple((each, greatest, self._last[each]) for each, greatest in self._greatest.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,8 @@ class PartitionPosition:
     """Exclusive upper bound of the offsets; None for no end."""
     greatest: int = MIN_TIMESTAMP
     """The greatest timestamp read, microseconds UTC."""
+    last: RecordMark | None = None
+    """The last record read, or the one before the first offset; None if there is none, or it is not known."""
 
     @property
     def finished(self) -> bool:
@@ -88,20 +98,29 @@ class PartitionPosition:
 
 
 PartitionPositions = dict[Partition, PartitionPosition]
+_Fields: TypeAlias = tuple[str, int, int, int | None, int]
+"""What positions of headrace 0.1 have of a partition: topic, number, offset, stop and greatest timestamp."""
+_Row: TypeAlias = _Fields | tuple[str, int, int, int | None, int, tuple[int, int, int] | None]
 
 
 def _plain(positions: Mapping[Partition, PartitionPosition], watermark: int) -> object:
-    plain = (
-        (*partition, current.offset, current.stop, current.greatest) for partition, current in sorted(positions.items())
-    )
+    plain = ((*partition, *_plain_fields(current)) for partition, current in sorted(positions.items()))
     return tuple(plain), watermark
 
 
+def _plain_fields(current: PartitionPosition) -> tuple[object, ...]:
+    return current.offset, current.stop, current.greatest, None if current.last is None else tuple(current.last)
+
+
 def _from_plain(position: object) -> tuple[PartitionPositions, int]:
-    plain, watermark = cast("tuple[tuple[tuple[str, int, int, int | None, int], ...], int]", position)
-    positions = {
-        (topic, number): PartitionPosition(offset, stop, greatest) for topic, number, offset, stop, greatest in plain
-    }
+    plain, watermark = cast("tuple[tuple[_Row, ...], int]", position)
+    positions = {}
+    for row in plain:
+        topic, number, offset, stop, greatest = row[:5]
+        last = row[5] if len(row) == 6 else None
+        positions[topic, number] = PartitionPosition(
+            offset, stop, greatest, None if last is None else RecordMark(*last)
+        )
     return positions, watermark
 
 
@@ -150,6 +169,10 @@ class KafkaInjector(BaseInjector):
         self._busy: dict[Partition, float] = {}
         """When each partition last had records to read, or was first planned; seconds of `now`."""
         self._checked = now()
+        self._seen = -inf
+        """When the topics were last seen to be those that were read; seconds of `now`."""
+        self._outages = 0
+        """`Cluster.outages` at that time."""
         self._wake: Callable[[], None] | None = None
         self._arrivals: Arrivals | None = None
 
@@ -170,13 +193,17 @@ class KafkaInjector(BaseInjector):
         stops: Mapping[Partition, int | None] = dict.fromkeys(partitions)
         if self._policy.bounded:
             stops = {partition: last for partition, (_, last) in self._cluster.bounds(partitions).items()}
-        return _plain({each: PartitionPosition(starts[each], stops[each]) for each in partitions}, MIN_TIMESTAMP)
+        positions = {each: PartitionPosition(starts[each], stops[each]) for each in partitions}
+        return _plain(self._same_topics(positions), MIN_TIMESTAMP)
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """About `limit` records, from all partitions with new records; each partition is in one split, in order."""
         positions, before = _from_plain(position)
         positions = self._ending(positions | self._new(positions))
         ready = self._ready(positions)
+        if self._now() - self._seen > _UNSEEN_SECONDS or self._cluster.outages != self._outages:
+            positions = self._same_topics(positions)
+        self._seen, self._outages = self._now(), self._cluster.outages
         shares = _shares(ready, limit)
         starts = {partition: positions[partition].offset for partition in shares}
         ranges = [OffsetRange(*each, start, start + shares[each]) for each, start in starts.items()]
@@ -201,11 +228,11 @@ class KafkaInjector(BaseInjector):
         return longest if self._arrivals.is_waiting() else None
 
     def learned(self, position: object, told: Sequence[object]) -> object:
-        """The position with the greatest timestamps read, which determine the watermark of the next epoch."""
+        """The position with the greatest timestamps read, which determine the next watermark, and the last records."""
         positions, watermark = _from_plain(position)
-        for partition, greatest in chain.from_iterable(cast(Sequence[GreatestTimestamps], told)):
+        for partition, greatest, last in chain.from_iterable(cast(Sequence[ReadUpTo], told)):
             before = positions[partition]
-            positions[partition] = replace(before, greatest=max(greatest, before.greatest))
+            positions[partition] = replace(before, greatest=max(greatest, before.greatest), last=last)
         return _plain(positions, watermark)
 
     def committed(self, position: object) -> None:
@@ -239,7 +266,9 @@ class KafkaInjector(BaseInjector):
         if self._policy.bounded or self._now() - self._checked < self._policy.look_interval:
             return {}
         self._checked = self._now()
-        new = [partition for partition in self._cluster.partitions(self._policy.topics) if partition not in known]
+        new = [
+            partition for partition in self._cluster.partitions(self._policy.topics, known) if partition not in known
+        ]
         return {partition: PartitionPosition(first) for partition, (first, _) in self._cluster.bounds(new).items()}
 
     def _ending(self, positions: PartitionPositions) -> PartitionPositions:
@@ -248,7 +277,7 @@ class KafkaInjector(BaseInjector):
             return {partition: replace(current, stop=None) for partition, current in positions.items()}
         if all(current.stop is not None for current in positions.values()):
             return positions
-        bounds = self._cluster.bounds({*positions, *self._cluster.partitions(self._policy.topics)})
+        bounds = self._cluster.bounds({*positions, *self._cluster.partitions(self._policy.topics, positions)})
         known = {each: positions.get(each, PartitionPosition(first)) for each, (first, _) in bounds.items()}
         return {
             each: current if current.stop is not None else replace(current, stop=bounds[each][1])
@@ -273,6 +302,28 @@ class KafkaInjector(BaseInjector):
                     f"partition {number} of topic {topic!r} was read up to offset {offset} but ends at {offset + count}"
                     ": the topic was made anew; give it another name, or start over on an empty checkpoint"
                 )
+
+    def _same_topics(self, positions: PartitionPositions) -> PartitionPositions:
+        """The positions, with last records where none was known.
+
+        Raises `KafkaReadError` if another record is at the offset of one that was read. A record that
+        retention or compaction has removed tells nothing.
+        """
+        sought = {
+            partition: current.offset - 1 if current.last is None else current.last.offset
+            for partition, current in positions.items()
+            if current.offset > 0 and not current.finished
+        }
+        now_there = self._cluster.marks(sought)
+        for (topic, number), mark in now_there.items():
+            last = positions[topic, number].last
+            if last is not None and last != mark:
+                raise KafkaReadError(
+                    f"partition {number} of topic {topic!r} has another record at offset {mark.offset} than the one "
+                    f"that was read (timestamp {last.milliseconds} ms then, {mark.milliseconds} ms now): the topic was "
+                    "made anew, or the broker lost records; give it another name, or start over on an empty checkpoint"
+                )
+        return positions | {each: replace(positions[each], last=mark) for each, mark in now_there.items()}
 
     def _watermark(self, positions: PartitionPositions, ready: Mapping[Partition, int], before: int) -> int:
         """The least watermark of the partitions that are neither idle nor finished; without any, the greatest one.

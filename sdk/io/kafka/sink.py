@@ -9,8 +9,11 @@ ended when the rows were staged.
 from __future__ import annotations
 
 import hashlib
+import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from headrace.lowlevel.coders.coder import PickleCoder
@@ -23,7 +26,6 @@ from headrace.sdk.io.kafka.client import (
     Cluster,
     Config,
     OffsetRange,
-    Partition,
     check_servers,
     consumer_settings,
     reason_of,
@@ -33,7 +35,7 @@ from headrace.sdk.io.kafka.record import KafkaRecord, Serializer, serializer_of
 from headrace.sdk.transforms.core.write import Write
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message, Producer
+    from confluent_kafka import KafkaError, Producer
 
 EPOCH_HEADER = "headrace-epoch"
 """Name of the header of an epoch's first record; its value names sink, epoch and rows."""
@@ -41,6 +43,8 @@ _LONGEST = 1_000_000
 """Default of librdkafka for the greatest number of bytes of a record."""
 _FRAME = 20
 """Least number of bytes that a record or header takes besides its contents."""
+_KEPT_SECONDS = 5.0
+"""Seconds for which a task keeps the ends of partitions that it was told. What they grew by is read at a restart."""
 _ATTEMPTS = 3
 """Greatest number of transactions for an epoch, if the broker asks to abort them."""
 _SHARED = (
@@ -98,20 +102,26 @@ class KafkaSink:
         shared = {name: setting for name, setting in config.items() if name.startswith(_SHARED)}
         self._consumer_settings = consumer_settings(shared)
         self._producer: Producer | None = None
+        self._ends: dict[int, int] = {}
+        self._ends_until = -inf
+        """When the broker is asked for `_ends` again; seconds of `time.monotonic`."""
         self._max_bytes = int(str(config.get("message.max.bytes", _LONGEST)))
 
     def __getstate__(self) -> dict[str, object]:
-        """The producer stays on the driver: tasks only stage."""
-        return {**self.__dict__, "_producer": None}
+        """The producer stays on the driver: tasks only stage. Each process asks for ends itself."""
+        return {**self.__dict__, "_producer": None, "_ends": {}, "_ends_until": -inf}
 
     # In the task
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
-        """The receipt: the records, and the offsets at which the topic ends now; None without rows."""
+        """The receipt: the records, and offsets at which the topic has ended a moment ago; None without rows."""
         if not len(batch):
             return None
         records = [self._outgoing(value, timestamp) for value, timestamp in batch.rows()]
-        return zlib.compress(self._coder.encode(tuple(StagedRecords(token, self._ends(), records))), 1)
+        if time.monotonic() > self._ends_until:
+            self._ends = self._ask_ends()
+            self._ends_until = time.monotonic() + _KEPT_SECONDS
+        return zlib.compress(self._coder.encode(tuple(StagedRecords(token, self._ends, records))), 1)
 
     def _outgoing(self, element: object, timestamp: int) -> Outgoing:
         milliseconds = timestamp // 1000 if 0 <= timestamp < END_OF_GLOBAL_WINDOW else 0
@@ -135,13 +145,14 @@ class KafkaSink:
             )
         return record
 
-    def _partitions(self) -> list[Partition]:
-        return Cluster(self._consumer_settings).partitions([self._topic])
+    def _uncommitted(self) -> Cluster:
+        """Requests that see records of open and aborted transactions as well."""
+        return Cluster({**self._consumer_settings, "isolation.level": "read_uncommitted"})
 
-    def _ends(self) -> dict[int, int]:
+    def _ask_ends(self) -> dict[int, int]:
         """Partition -> offset after all records, including records in open transactions."""
-        uncommitted = Cluster({**self._consumer_settings, "isolation.level": "read_uncommitted"})
-        return {number: end for (_, number), (_, end) in uncommitted.bounds(self._partitions()).items()}
+        cluster = self._uncommitted()
+        return {number: end for (_, number), end in cluster.ends(cluster.partitions([self._topic])).items()}
 
     # On the driver
 
@@ -177,8 +188,12 @@ class KafkaSink:
         return producer
 
     def _was_sent(self, mark: bytes, staged: Sequence[StagedRecords]) -> bool:
-        """Whether the epoch is in the topic, after the offset at which the topic ended when the rows were staged."""
-        cluster, ends = Cluster(self._consumer_settings), self._ends()
+        """Whether the epoch is in the topic, after the offset at which the topic ended when the rows were staged.
+
+        Records behind an open transaction of another producer are hidden from readers of committed records. So the
+        mark is sought among all records; only where it is found does it matter whether its transaction was committed.
+        """
+        cluster, ends = self._uncommitted(), self._ask_ends()
         start = {
             number: min((part.ends.get(number, 0) for part in staged), default=end) for number, end in ends.items()
         }
@@ -188,9 +203,13 @@ class KafkaSink:
             OffsetRange(self._topic, number, max(start[number], first[self._topic, number][0]), end)
             for number, end in ends.items()
         ]
-        return any(
-            _carries(message, mark) for offsets in ranges for messages in cluster.read(offsets) for message in messages
-        )
+        marked = [
+            OffsetRange(self._topic, offsets.partition, offset, offset + 1)
+            for offsets in ranges
+            for offset in _marked(cluster, offsets, mark)
+        ]
+        committed = Cluster(self._consumer_settings)
+        return any(True for offsets in marked for _ in _marked(committed, offsets, mark))
 
     def _send(self, producer: Producer, records: Sequence[Outgoing], mark: bytes) -> None:
         from confluent_kafka import KafkaException
@@ -233,8 +252,11 @@ def _serialized(element: object, serializer: Serialize, role: str) -> bytes | No
     return serialized
 
 
-def _carries(message: Message, mark: bytes) -> bool:
-    return (EPOCH_HEADER, mark) in (message.headers() or ())
+def _marked(cluster: Cluster, offsets: OffsetRange, mark: bytes) -> Iterator[int]:
+    """The offsets of records with the mark of an epoch."""
+    for message in chain.from_iterable(cluster.read(offsets)):
+        if (EPOCH_HEADER, mark) in (message.headers() or ()):
+            yield cast(int, message.offset())
 
 
 class WriteToKafka(Write):

@@ -18,6 +18,7 @@ from headrace.sdk.io.kafka.client import (
     KafkaReadError,
     OffsetRange,
     Partition,
+    RecordMark,
     consumer_settings,
     require_package,
 )
@@ -48,11 +49,12 @@ class MessageReader:
     with_metadata: bool
     tolerant: bool = False
 
-    def read(self, offsets: OffsetRange, stamp: int | None) -> Iterator[Batch]:
+    def read(self, offsets: OffsetRange, stamp: int | None) -> Iterator[tuple[Batch, RecordMark]]:
         """See `Reader.read`. Raises `KafkaReadError` that names the offset of a record that cannot be decoded."""
         for messages in Cluster(self.settings).read(offsets):
             rows = [self._row(message, stamp) for message in messages]
-            yield Batch([element for element, _ in rows], [timestamp for _, timestamp in rows])
+            batch = Batch([element for element, _ in rows], [timestamp for _, timestamp in rows])
+            yield batch, RecordMark.of(messages[-1])
 
     def greatest(self, batch: Batch) -> int:
         """See `Reader.greatest`. Kafka's timestamp of an unreadable record is on another clock than a function's times.

@@ -386,7 +386,7 @@ def test_what_processes_hand_over(tmp_path: Path) -> None:
 
 
 def test_what_kafka_is_to_get(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(KafkaSink, "_ends", lambda self: {0: 7})
+    monkeypatch.setattr(KafkaSink, "_ask_ends", lambda self: {0: 7})
     sink = KafkaSink({"bootstrap.servers": "localhost:9", "transactional.id": "x"}, "topic", bytes, bytes)
     receipt = sink.stage(Batch([(b"key", b"value")], [5]), 1, 0, "token")
     assert receipt is not None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 import headrace as beam
 from headrace.io.kafka import KafkaReadError, KafkaWriteError, ReadFromKafka, WriteToKafka
@@ -108,6 +111,67 @@ def test_what_a_group_has_committed_is_not_taken_for_nothing(faulty):
     faulty.fail(faults.FETCH_COMMITTED, *[faults.FORBIDDEN_GROUP] * 9)
     with pytest.raises(KafkaReadError, match=r"committed offsets: the request to Kafka at .*uthoriz"):
         values(lambda p: p | faulty.reading("in", start_offsets="committed"))
+
+
+class TestOutage:
+    """A broker that is away for a while, and what it says while it comes back, does not end a run."""
+
+    @pytest.fixture
+    def reader(self, faulty):
+        faulty.send("in", numbered(0, range(5)))
+        injector = faulty.reading("in", bounded=False, max_delay=0).injector()
+        return injector, injector.start()
+
+    @staticmethod
+    def count(injector, position):
+        return sum(len(batch) for split in injector.plan(position, 100, 1).splits for batch in split.read())
+
+    def test_the_only_broker_is_away(self, faulty, reader):
+        assert self.count(*reader) == 5
+        faulty.stop()
+        back = threading.Timer(2.0, faulty.start)
+        back.start()
+        assert self.count(*reader) == 5, "the driver asks until it is back"
+        back.join()
+        assert reader[0]._cluster.outages > 0
+
+    def test_it_goes_away_between_the_plan_and_the_reading(self, faulty, reader):
+        splits = reader[0].plan(reader[1], 100, 1).splits
+        faulty.stop()
+        back = threading.Timer(1.0, faulty.start)
+        back.start()
+        assert sum(len(batch) for split in splits for batch in split.read()) == 5
+
+    def test_it_is_away_while_new_partitions_are_looked_for(self, faulty, reader):
+        injector, position = reader
+        injector._checked -= 100
+        faulty.stop()
+        back = threading.Timer(1.0, faulty.start)
+        back.start()
+        assert self.count(injector, position) == 5
+        back.join()
+
+    @pytest.mark.parametrize("request_", [faults.LIST_OFFSETS, faults.METADATA, faults.FETCH])
+    def test_a_broker_that_does_not_know_the_topic_yet(self, faulty, reader, request_):
+        injector, position = reader
+        injector._checked -= 100
+        faulty.fail(request_, *[faults.UNKNOWN_TOPIC] * 3)
+        assert self.count(injector, position) == 5
+
+    def test_every_name_of_an_error_that_passes_is_one_of_the_client(self):
+        assert [name for name in client._PASSING if not hasattr(KafkaError, name)] == []
+
+    @pytest.mark.parametrize("name", sorted(client._PASSING))
+    def test_every_one_of_them_is_waited_for(self, name):
+        answers = [KafkaException(KafkaError(getattr(KafkaError, name))), 7]
+
+        def ask():
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        assert client.Cluster({})._patiently(ask) == 7
 
 
 class TestNoBroker:

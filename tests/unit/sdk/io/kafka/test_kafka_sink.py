@@ -8,11 +8,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 import headrace as beam
-from headrace.io.kafka import KafkaWriteError, WriteToKafka
+from headrace.io.kafka import KafkaReadError, KafkaWriteError, WriteToKafka
 from headrace.lowlevel import StepError
 from headrace.lowlevel.records.record import Batch
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
+from headrace.sdk.io.kafka import client
+from headrace.sdk.io.kafka import sink as sink_module
+from tests import kafkafaults as faults
 from tests.kafkacluster import numbered
 from tests.unit.sdk.io.sourcefiles import OneByOne
 
@@ -46,6 +49,60 @@ class TestWriting:
         assert sorted(key for key, _ in kafka.rows(topic)) == [b"a", b"b", b"before", b"c"]
         again.deliver(2, [self.staged(again, ("d", "4"))])
         assert sorted(key for key, _ in kafka.rows(topic)) == [b"a", b"b", b"before", b"c", b"d"]
+
+    def test_tasks_ask_the_broker_for_the_ends_once_in_a_while(self, faulty):
+        faulty.send("out", [(0, b"before", b"", 1)])
+        sink = self.sink(faulty, "out")
+        self.staged(sink, ("a", "0"))
+        faulty.requests()
+        for task in range(32):
+            self.staged(sink, ("a", "1"), token=str(task))
+        assert not faulty.requests()
+        sink._ends_until -= sink_module._KEPT_SECONDS
+        self.staged(sink, ("a", "2"))
+        assert faulty.requests()[faults.LIST_OFFSETS] == 1
+
+    def test_marks_are_found_from_ends_that_are_a_while_old(self, kafka, topic):
+        kafka.send(topic, [(0, b"before", b"", 1)])
+        first = self.sink(kafka, topic)
+        self.staged(first, ("a", "0"))
+        kafka.send(topic, numbered(0, range(5)))
+        receipts = [self.staged(first, ("a", "1"))]
+        first.deliver(1, receipts)
+        self.sink(kafka, topic).deliver(1, receipts)
+        assert Counter(key for key, _ in kafka.rows(topic))[b"a"] == 1
+
+    @pytest.mark.parametrize(
+        ("mark", "last_stable", "sent"),
+        [("none", 1, 1), ("committed", 9, 0), ("aborted", 9, 1), ("committed", 0, KafkaReadError)],
+    )
+    def test_an_open_transaction_of_another_producer_matters_only_before_a_mark(
+        self, kafka, topic, monkeypatch, mark, last_stable, sent
+    ):
+        """The broker of the tests hides nothing, so that ours does: behind `last_stable`, and what was aborted."""
+        kafka.send(topic, [(0, b"before", b"", 1)])
+        sink, real, produced = self.sink(kafka, topic), client.Cluster, []
+        receipts = [self.staged(sink, ("a", "1"))]
+        if mark != "none":
+            sink.deliver(1, receipts)
+
+        class Hiding(real):
+            def read(self, offsets):
+                committed = self._settings["isolation.level"] == "read_committed"
+                if committed and offsets.end > last_stable:
+                    raise KafkaReadError("no message arrived")
+                found = super().read(offsets)
+                return iter(()) if committed and mark == "aborted" else found
+
+        monkeypatch.setattr(sink_module, "Cluster", Hiding)
+        again = self.sink(kafka, topic)
+        monkeypatch.setattr(again, "_send", lambda producer, records, mark: produced.extend(records))
+        if sent is KafkaReadError:
+            with pytest.raises(KafkaWriteError, match="no message arrived"):
+                again.deliver(1, receipts)
+        else:
+            again.deliver(1, receipts)
+            assert len(produced) == sent
 
     def test_another_run_under_the_same_name_is_not_mistaken_for_it(self, kafka, topic):
         kafka.send(topic, [(0, b"before", b"", 1)])

@@ -15,10 +15,11 @@ from headrace.lowlevel import CallSink
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.io.kafka import arrivals
-from headrace.sdk.io.kafka.client import Cluster, OffsetRange, consumer_settings
+from headrace.sdk.io.kafka.client import Cluster, OffsetRange, RecordMark, consumer_settings
 from headrace.sdk.io.kafka.injector import KafkaInjector, KafkaSplit, PartitionPosition, Policy, _plain
 from headrace.sdk.io.kafka.source import _Starts
 from headrace.utils.timestamp import Timestamp
+from tests.kafkacluster import Cluster as Brokers
 from tests.kafkacluster import numbered
 from tests.unit.collected import collect, values
 from tests.unit.sdk.io.sourcefiles import OneByOne
@@ -301,13 +302,13 @@ class TestWatermark:
             delivery = injector.plan(injector.start(), 1000, 1)
             for split in delivery.splits:
                 assert sum(map(len, split.read())) == 60
-                told |= {kind: dict(split.told())[topic, 0]}
+                told[kind] = next(greatest for partition, greatest, _ in split.told() if partition == (topic, 0))
         assert told == {"own": 58_000_000, "of Kafka": (arrived + 1) * 1000}
 
     def test_a_split_that_is_read_again_tells_the_same(self):
         class Reader:
             def read(self, wanted, stamp):
-                yield Batch(["a"], [wanted.start])
+                yield Batch(["a"], [wanted.start]), RecordMark(wanted.start, 1, 2)
 
             def greatest(self, batch):
                 return batch.greatest()
@@ -316,7 +317,87 @@ class TestWatermark:
         assert split.count_records() == 2
         for _ in range(2):
             assert sum(map(len, split.read())) == 2
-            assert split.told() == ((("t", 0), 5), (("t", 1), 7))
+            assert split.told() == ((("t", 0), 5, RecordMark(5, 1, 2)), (("t", 1), 7, RecordMark(7, 1, 2)))
+
+
+class TestMadeAnew:
+    """A topic that was made anew, and has grown past the offset up to which it was read, is not read on."""
+
+    REFUSED = r"partition 0 of topic 't' has another record at offset 2 than the one that was read .*was made anew"
+
+    @pytest.fixture
+    def anew(self):
+        """The broker that has the topic of this name now."""
+        return Brokers()
+
+    @pytest.fixture
+    def read(self, faulty):
+        """The position of a reader that has read three records of one partition."""
+        faulty.send("t", numbered(0, range(3)))
+        return self.after(faulty.reading("t", bounded=False, max_delay=0).injector())
+
+    @staticmethod
+    def after(injector, position=None):
+        delivery = injector.plan(injector.start() if position is None else position, 100, 1)
+        for split in delivery.splits:
+            list(split.read())
+        return injector.learned(delivery.position, [split.told() for split in delivery.splits])
+
+    @pytest.mark.parametrize("bounded", [False, True])
+    def test_other_records_are_refused(self, read, anew, bounded):
+        anew.send("t", [(0, b"k0", b"other", 2000 + at) for at in range(9)])
+        injector = anew.reading("t", bounded=bounded, max_delay=0).injector()
+        with pytest.raises(KafkaReadError, match=self.REFUSED):
+            injector.plan(read, 100, 1)
+
+    def test_other_contents_with_the_same_time_are_refused(self, read, anew):
+        anew.send("t", [(0, b"k0", b"other", 2000)] * 9)
+        with pytest.raises(KafkaReadError, match=self.REFUSED):
+            anew.reading("t", bounded=False, max_delay=0).injector().plan(read, 100, 1)
+
+    def test_a_copy_is_read_on(self, read, anew):
+        anew.send("t", numbered(0, range(5)))
+        delivery = anew.reading("t", bounded=False, max_delay=0).injector().plan(read, 100, 1)
+        assert [row[0][1] for split in delivery.splits for batch in split.read() for row in batch.rows()] == [
+            b"3",
+            b"4",
+        ]
+
+    def test_a_reader_that_has_read_nothing_knows_the_record_before_its_start(self, faulty, anew):
+        faulty.send("t", numbered(0, range(3)))
+        latest = {"bounded": False, "max_delay": 0, "start_offsets": "latest"}
+        position = faulty.reading("t", **latest).injector().start()
+        anew.send("t", [(0, b"k0", b"other", 1)] * 9)
+        with pytest.raises(KafkaReadError, match=self.REFUSED):
+            anew.reading("t", **latest).injector().plan(position, 100, 1)
+
+    def test_the_driver_looks_again_after_it_has_not_looked_for_a_while_or_after_an_outage(self, faulty, read, anew):
+        anew.send("t", [(0, b"k0", b"other", 1)] * 9)
+        for seconds, outages in ((11, 0), (0, 1)):
+            now = 0.0
+            injector = faulty.reading("t", bounded=False, max_delay=0).injector()
+            injector._now = lambda: now  # noqa: B023 - called before it changes
+            position = self.after(injector, read)
+            injector._cluster = Cluster(consumer_settings(anew.config))
+            now, injector._cluster.outages = seconds, outages
+            with pytest.raises(KafkaReadError, match=self.REFUSED):
+                injector.plan(position, 100, 1)
+
+    def test_a_record_that_was_removed_tells_nothing(self, kafka, topic):
+        """A request for an offset that a partition does not have is answered by an error or by another record."""
+        kafka.send(topic, numbered(0, range(3)))
+        cluster = Cluster(consumer_settings(kafka.config))
+        assert cluster.marks({(topic, 0): 7, (topic, 1): 0}) == {}
+        marks = cluster.marks({(topic, 0): 1, (topic, 1): 0})
+        assert [(place, mark.offset, mark.milliseconds) for place, mark in marks.items()] == [((topic, 0), 1, 1000)]
+
+    def test_positions_of_the_release_before_are_read_and_learn_the_record(self, faulty):
+        faulty.send("t", numbered(0, range(5)))
+        old = ((("t", 0, 3, None, 2_000_000), ("t", 1, 0, None, MIN_TIMESTAMP)), 7)
+        delivery = faulty.reading("t", bounded=False, max_delay=0).injector().plan(old, 1, 1)
+        (first, second), _ = delivery.position
+        assert first[:3] == ("t", 0, 4) and first[5][:2] == (2, 2000)
+        assert second == ("t", 1, 0, None, MIN_TIMESTAMP, None)
 
 
 class TestWaking:
