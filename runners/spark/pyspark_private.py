@@ -13,16 +13,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext, daemon, java_gateway
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 FAULT_HANDLER_FOLDER = "PYTHON_FAULTHANDLER_DIR"
 """Environment variable of a worker process: the folder in which Spark has made a file for Python's fault handler, named
@@ -153,6 +154,17 @@ def make_active_in_python(session: SparkSession) -> None:
     SparkSession._activeSession = session
 
 
+def concurrent_tasks(session: SparkSession) -> int:
+    """How many tasks of the usual needs (`spark.task.cpus` and the like) the executors that are there run at once.
+
+    `defaultParallelism` says otherwise: it knows nothing of needs, may be a setting, and is 2 for one core of a
+    cluster. Relies on `SparkContext._jsc` and, in Java, on `SparkContext.maxNumConcurrentTasks`, by which Spark itself
+    refuses barrier stages that are too wide. Raises `Py4JError`, `AttributeError` or `OSError` if Java is gone.
+    """
+    context: Any = cast(Any, session.sparkContext)._jsc.sc()
+    return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
+
+
 def temporary_folder(session: SparkSession) -> Path:
     """The temporary folder of the session's Java process, which deletes the folder when it ends.
 
@@ -179,37 +191,55 @@ def worker_environment(session: SparkSession) -> dict[str, str]:
     return session.sparkContext.environment
 
 
-# --- Arrow, before Spark 4.0 -----------------------------------------------------------------------------------------
+# --- Arrow -----------------------------------------------------------------------------------------------------------
 
 
 def collect_as_arrow(plan: DataFrame) -> list[pa.RecordBatch]:
-    """Run a plan and return its rows, in the order of the partitions. Relies on `DataFrame._collect_as_arrow`."""
+    """Run a plan and return its rows, in the order of the partitions, before Spark 4.0.
+
+    Relies on `DataFrame._collect_as_arrow`.
+    """
     batches: list[pa.RecordBatch] = cast(Any, plan)._collect_as_arrow()
     return batches
 
 
-def frame_of_arrow(session: SparkSession, table: pa.Table) -> DataFrame:
+def frame_of_arrow(session: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
     """Return a DataFrame of the rows of a table; each chunk becomes a partition, if none may be a local relation.
 
-    Times without a zone are in that of the session. Relies on what `createDataFrame` does with a table in Spark 4.0,
-    and with one that it makes of pandas in Spark 3.5: `SparkContext._serialize_to_jvm`, Java's `PythonSQLUtils`, and
-    the attributes `_jvm` and `_jsparkSession`.
+    Relies on what `createDataFrame` does with a table in Spark 4.0, and with one that it makes of pandas in Spark 3.5:
+    `SparkContext._serialize_to_jvm`, Java's `PythonSQLUtils`, and the attributes `_jvm` and `_jsparkSession`.
     """
     from pyspark.sql.pandas.serializers import ArrowStreamSerializer
-    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-    for number, field in enumerate(table.schema):
-        if pa.types.is_timestamp(field.type) and field.type.tz is None:
-            zoned = pc.assume_timezone(table[number], session.conf.get("spark.sql.session.timeZone"))
-            table = table.set_column(number, field.name, zoned)
-    schema = from_arrow_schema(table.schema)
     jvm: Any = session._jvm
     rows = cast(Any, session.sparkContext)._serialize_to_jvm(
-        *(table.cast(to_arrow_schema(schema)).to_batches(), ArrowStreamSerializer()),
+        *(table.cast(arrow_schema(schema)).to_batches(), ArrowStreamSerializer()),
         jvm.PythonSQLUtils.readArrowStreamFromFile,
         jvm.ArrowIteratorServer,
     )
     return DataFrame(jvm.PythonSQLUtils.toDataFrame(rows, schema.json(), session._jsparkSession), session)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The types that Spark has for those of Arrow; times without a zone stay so (`TIMESTAMP_NTZ`).
+
+    Raises `PySparkTypeError` for a type that Spark does not have. Relies on `pyspark.sql.pandas.types`.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The types of Arrow in which Spark takes its own. Relies on `pyspark.sql.pandas.types`.
+
+    Raises `PySparkTypeError` for a type without one in Arrow, and `ValueError` for a decimal of over 38 digits.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # Before Spark 4.3, instants were in UTC without a word.
+    zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **zone)
 
 
 # --- worker processes ------------------------------------------------------------------------------------------------

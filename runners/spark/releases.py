@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace.lowlevel.records.block import PIECE
-from headrace.runners.spark.pyspark_private import collect_as_arrow, frame_of_arrow
+from headrace.runners.spark.pyspark_private import collect_as_arrow, frame_of_arrow, spark_schema
 
 SESSION_SETTINGS = {"spark.python.worker.faulthandler.enabled": "true"}
 """Settings for a session that headrace makes; newer releases have them for each session."""
@@ -41,10 +41,11 @@ def collected(plan: DataFrame) -> list[pa.RecordBatch]:
 
 
 def frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
-    """Return a DataFrame of the rows of a table."""
+    """Return a DataFrame of the rows of a table; times without a zone stay so, whatever the session prefers."""
+    schema = spark_schema(table.schema)
     if hasattr(DataFrame, "toArrow"):
-        return session.createDataFrame(table)
-    return frame_of_arrow(session, table)
+        return session.createDataFrame(table, schema)
+    return frame_of_arrow(session, table, schema)
 
 
 def has_siblings(session: SparkSession) -> bool:

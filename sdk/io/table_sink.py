@@ -36,11 +36,15 @@ class TableSink:
         return {"_function": None, "_schema": self._schema}
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
-        """The rows as an Arrow stream, which is the receipt; None without rows. Raises as `table_of` does."""
+        """The rows as an Arrow stream, which is the receipt; None without rows. Raises as `table` does."""
         if not len(batch):
             return None
-        table = table_of(batch, self._schema)
+        table = self.table(batch)
         return encode_tables(table.to_batches(), table.schema)
+
+    def table(self, batch: Batch) -> pa.Table:
+        """The table of the rows of a task. Raises as `table_of` does."""
+        return table_of(batch, self._schema)
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """Call the function with all rows of the epoch, if any. Raises `ValueError` if they have no common schema."""

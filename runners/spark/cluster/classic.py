@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.runners.spark.pyspark_private import (
+    concurrent_tasks,
     let_java_end_quietly,
     make_active_in_java,
     make_active_in_python,
@@ -45,6 +46,12 @@ class Classic:
     def parallelism(self) -> int:
         """See `Cluster`."""
         return self.session.sparkContext.defaultParallelism
+
+    def slots(self) -> int:
+        """See `Cluster`."""
+        with suppress(*NO_JAVA):
+            return concurrent_tasks(self.session)
+        return 0
 
     def application(self) -> str:
         """See `Cluster`."""

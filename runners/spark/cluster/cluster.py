@@ -35,6 +35,9 @@ class Cluster(Protocol):
     def parallelism(self) -> int:
         """Return how many tasks Spark runs at once, at the start."""
 
+    def slots(self) -> int:
+        """Return how many tasks Spark can run at once now; too few rather than too many where that is not known."""
+
     def application(self) -> str:
         """Return the id of Spark's application, whose slots all its sessions share."""
 

@@ -11,6 +11,7 @@ done by other means, or left out:
 from __future__ import annotations
 
 import atexit
+import re
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
@@ -28,6 +29,11 @@ from headrace.runners.spark.releases import placed, sibling
 _CHUNK, _ROW = "headrace_chunk", "headrace_row"
 _RANGE = 1 << 16
 """Numbers in a DataFrame that Spark divides by its own rule, which is into as many partitions as tasks run at once."""
+_STATED = ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
+"""Settings that replace Spark's rule, and say nothing of how many tasks run at once."""
+_LEAST = 2
+"""The number of partitions by Spark's rule where a cluster has fewer cores."""
+_LOCAL = re.compile(r"local(?:\[(\d+)(?:, *\d+)?\])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,15 @@ class Connect:
         """See `Cluster`."""
         numbers = self.session.range(_RANGE).selectExpr("spark_partition_id() AS at")
         return int(numbers.agg({"at": "max"}).collect()[0][0]) + 1
+
+    def slots(self) -> int:
+        """See `Cluster`. They follow from settings and the number of partitions that Spark makes by its own rule."""
+        at_once = self.parallelism()
+        if any(self.setting(name) for name in _STATED):
+            at_once = min(at_once, _stated_cores(self.setting) or 1)
+        elif at_once == _LEAST and not (self.setting("spark.master") or "").startswith("local["):
+            at_once = 1  # A cluster of one core says 2, too.
+        return at_once // int(self.setting("spark.task.cpus") or 1)
 
     def application(self) -> str:
         """See `Cluster`."""
@@ -126,6 +141,18 @@ def give_up_at_exit(session: SparkSession) -> None:
     At its end the client of each session tells the server so, and repeats that as any request.
     """
     atexit.register(session.client.set_retry_policies, ())
+
+
+def _stated_cores(setting: Callable[[str], str | None]) -> int | None:
+    """The number of cores that settings name; None if they do not.
+
+    >>> _stated_cores({"spark.master": "local[4,2]"}.get), _stated_cores({"spark.master": "yarn"}.get)
+    (4, None)
+    """
+    if (local := _LOCAL.fullmatch(setting("spark.master") or "")) is not None:
+        return int(local[1] or 1)
+    executors, cores = setting("spark.executor.instances"), setting("spark.executor.cores")
+    return int(executors) * int(cores) if executors and cores else None
 
 
 def _is_here(host: str) -> bool:

@@ -26,6 +26,7 @@ from headrace.lowlevel.storage.object_store import ObjectStorage
 from headrace.lowlevel.storage.signed_store import carried
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.runners.engine.messages import pack, unpack
+from headrace.runners.spark.dataframe.time_zones import in_arrow_zones
 from headrace.runners.spark.jobs.epoch_job import run_plan
 from headrace.runners.spark.jobs.stage_function import SCHEMA, batches_of
 from headrace.sdk.expressions.arrow_schema import shape_of_rows, times_of
@@ -84,6 +85,7 @@ class PieceSplit:
         with understood(f"{piece.path} in {self.store.describe()}"):
             table = pa.ipc.open_stream(data).read_all().slice(start, stop - start)
             table.validate(full=True)
+        table = in_arrow_zones(table)
         for batch in table.combine_chunks().to_batches():
             if self.tolerant:
                 yield from self._apart(batch)

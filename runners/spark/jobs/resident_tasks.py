@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 
 from pyspark.sql import SparkSession
@@ -30,6 +30,10 @@ _ALONE_SECONDS = 0.5
 """How long there is no further task after another job was there."""
 _NO_SLOT_SECONDS = 30.0
 """How long there is no further task after one had no slot, though Spark said that there was one."""
+_ASK_AGAIN_SECONDS = 1.0
+"""The least time from one question for the number of slots to the next."""
+_COSTS = 100
+"""How many times as long as a question for the number of slots takes there is none after it."""
 
 
 class ResidentTasks:
@@ -48,7 +52,8 @@ class ResidentTasks:
         self._session, self._payload, self._address = session, payload, address
         self._idle_seconds = idle_seconds
         self._is_allowed = address is not None and idle_seconds > 0
-        self._slots = _slots_of(cluster_of(session))
+        self._cluster = cluster_of(session)
+        self._slots = _slots_of(self._cluster)
         self._running: list[ResidentTask] = []
         self._losses = 0
         self._alone_until = 0.0
@@ -59,6 +64,8 @@ class ResidentTasks:
 
         It is 0 if no task may stay, and the epoch has to be a job.
         """
+        if self._running and not self._slots.are_enough(self._cluster):
+            self.give_back()
         if len(self._running) > 1 and self._is_another_job():
             self._go_alone(_ALONE_SECONDS)
         if not self._begin(epoch):
@@ -89,8 +96,8 @@ class ResidentTasks:
 
     def _begin(self, epoch: int) -> bool:
         """Begin the first task, if it may stay; whether it is there."""
-        if not self._running and self._is_allowed and self._slots.take():
-            self._running.append(self._new(epoch, self._idle_seconds))
+        if not self._running and self._is_allowed and self._slots.take(self._cluster):
+            self._running.append(self._new(epoch, self._idle_seconds, self._slots.give_back))
         return bool(self._running)
 
     def _begin_further(self, epoch: int, width: int) -> bool:
@@ -101,22 +108,23 @@ class ResidentTasks:
         if len(self._running) < width and (time.monotonic() < self._alone_until or self._is_another_job()):
             return False
         while len(self._running) < width:
-            if not self._slots.take(also_last=True):
+            if not self._slots.take_further(self._cluster):
                 return False
-            self._running.append(self._new(epoch, min(self._idle_seconds, _FURTHER_IDLE_SECONDS)))
+            seconds = min(self._idle_seconds, _FURTHER_IDLE_SECONDS)
+            self._running.append(self._new(epoch, seconds, self._slots.give_further_back))
         if all(task.comes_soon() for task in self._running[1:]):
             return True
         self._go_alone(_NO_SLOT_SECONDS)
         return False
 
-    def _new(self, epoch: int, idle_seconds: float) -> ResidentTask:
+    def _new(self, epoch: int, idle_seconds: float, ended: Callable[[], None]) -> ResidentTask:
         assert self._address is not None, "it is allowed"
-        return ResidentTask(self._session, self._payload, self._address, idle_seconds, epoch, self._slots.give_back)
+        return ResidentTask(self._session, self._payload, self._address, idle_seconds, epoch, ended)
 
     def _is_another_job(self) -> bool:
         """Whether Spark has, or may have, another job than those of the tasks that stay."""
         running = sum(not task.has_ended for task in self._running)
-        jobs = cluster_of(self._session).active_jobs()
+        jobs = self._cluster.active_jobs()
         return jobs is None or jobs > running
 
     def _go_alone(self, seconds: float) -> None:
@@ -152,31 +160,63 @@ class ResidentTasks:
             self._running.pop().end(at_once)
 
 
-class _Slots:
-    """The slots of Spark that tasks of this process's runs may hold."""
+class Slots:
+    """The slots of Spark that tasks of this process's runs may hold: one is left to other jobs.
 
-    def __init__(self, slots: int) -> None:
-        self._free = slots
+    Spark is asked how many slots there are, as executors come and go, but only so often that asking costs little.
+    """
+
+    def __init__(self) -> None:
         self._lock = Lock()
+        self._slots = 0
+        self._ask_again_at = 0.0
+        """From when on (`monotonic`) the number counts as old."""
+        self._first = 0
+        """Slots that first tasks of runs hold."""
+        self._further = 0
+        """Slots that further tasks hold, which leave as soon as there is another job."""
 
-    def take(self, also_last: bool = False) -> bool:
-        """Take a slot for a task; False if there is none, or only the last one, which `also_last` may take."""
+    def take(self, cluster: Cluster) -> bool:
+        """Take a slot for the first task of a run; False if there is none, or only the last one."""
         with self._lock:
-            is_free = self._free > (0 if also_last else 1)
-            self._free -= is_free
+            is_free = self._number(cluster) - self._first - self._further > 1
+            self._first += is_free
             return is_free
 
-    def give_back(self) -> None:
-        """Give back the slot of a task whose job has ended."""
+    def take_further(self, cluster: Cluster) -> bool:
+        """Take a slot for a further task, which may be the last one; False if there is none."""
         with self._lock:
-            self._free += 1
+            is_free = self._number(cluster) > self._first + self._further
+            self._further += is_free
+            return is_free
+
+    def are_enough(self, cluster: Cluster) -> bool:
+        """Whether the tasks that hold slots still leave one to other jobs, though executors may have gone."""
+        with self._lock:
+            return self._number(cluster) > self._first
+
+    def give_back(self) -> None:
+        """Give back the slot of a first task whose job has ended."""
+        with self._lock:
+            self._first -= 1
+
+    def give_further_back(self) -> None:
+        """Give back the slot of a further task whose job has ended."""
+        with self._lock:
+            self._further -= 1
+
+    def _number(self, cluster: Cluster) -> int:
+        """How many slots there are."""
+        if (began := time.monotonic()) >= self._ask_again_at:
+            self._slots = cluster.slots()
+            ended = time.monotonic()
+            self._ask_again_at = ended + max(_ASK_AGAIN_SECONDS, _COSTS * (ended - began))
+        return self._slots
 
 
-_SLOTS: dict[str, _Slots] = {}
+_SLOTS: dict[str, Slots] = {}
 """Id of Spark's application -> its slots; several runs may use one session."""
 
 
-def _slots_of(cluster: Cluster) -> _Slots:
-    if (slots := _SLOTS.get(application := cluster.application())) is None:
-        slots = _SLOTS.setdefault(application, _Slots(cluster.parallelism()))
-    return slots
+def _slots_of(cluster: Cluster) -> Slots:
+    return _SLOTS.setdefault(cluster.application(), Slots())

@@ -35,7 +35,7 @@ def test_each_chunk_is_a_partition_in_order(spark: SparkSession, kind: type[Clus
 @KINDS
 def test_how_many_tasks_run_at_once(spark: SparkSession, kind: type[Cluster]) -> None:
     cluster = kind(engine_session(spark))  # type: ignore[call-arg]  # both are made of a session
-    assert cluster.parallelism() == 2
+    assert cluster.parallelism() == cluster.slots() == 2
     assert cluster.application() == spark.sparkContext.applicationId
     assert cluster.setting("spark.app.name") == "headrace" and cluster.setting("spark.no.such.thing") is None
 

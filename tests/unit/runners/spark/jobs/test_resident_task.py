@@ -15,10 +15,12 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.runners.spark.cluster.cluster import DriverAddress
+from headrace.runners.spark.cluster.classic import Classic
+from headrace.runners.spark.cluster.cluster import Cluster, DriverAddress
+from headrace.runners.spark.cluster.connect import Connect
 from headrace.runners.spark.jobs import resident_task, resident_tasks
 from headrace.runners.spark.jobs.resident_task import _EpochLoop, _greeted, _joined
-from headrace.runners.spark.jobs.resident_tasks import ResidentTasks
+from headrace.runners.spark.jobs.resident_tasks import ResidentTasks, Slots
 from headrace.runners.spark.session import driver_address
 from headrace.runners.spark.worker.task_payload import TaskPayload
 
@@ -105,7 +107,9 @@ def test_the_secret_is_not_shown() -> None:
 
 def session(parallelism: int = 2, **settings: str) -> SparkSession:
     given = {name.replace("_", "."): value for name, value in settings.items()}
-    context = SimpleNamespace(defaultParallelism=parallelism, applicationId=f"{parallelism}")
+    profiles = SimpleNamespace(defaultResourceProfile=lambda: None)
+    java = SimpleNamespace(resourceProfileManager=lambda: profiles, maxNumConcurrentTasks=lambda profile: parallelism)
+    context = SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: java), applicationId=f"{parallelism}")
     return cast(SparkSession, SimpleNamespace(sparkContext=context, conf=given))
 
 
@@ -170,3 +174,88 @@ def test_a_further_task_that_has_no_slot_is_not_waited_for_again(monkeypatch: py
     assert [task.has_ended for task in Waiting.made] == [False, True]
     monkeypatch.setattr(resident_tasks.time, "monotonic", lambda: time.perf_counter() + 1e9)
     assert resident.prepare(3, 2) == 1 and len(Waiting.made) == 3, "it is tried again later"
+
+
+class Changing:
+    """A cluster whose executors come and go."""
+
+    def __init__(self, *slots: int) -> None:
+        self._slots = list(slots)
+
+    def slots(self) -> int:
+        return self._slots.pop(0) if len(self._slots) > 1 else self._slots[0]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What `monotonic` says; a test may change it."""
+    now = [1000.0]
+    monkeypatch.setattr(resident_tasks.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_slot_is_left_as_executors_come_and_go(clock: list[float]) -> None:
+    cluster, slots = cast(Cluster, Changing(1, 3, 2, 1)), Slots()
+    assert not slots.take(cluster) and slots.take_further(cluster), "the only slot is for those that leave soon"
+    slots.give_further_back()
+    assert not slots.take(cluster), "Spark is not asked each time"
+    clock[0] += 1
+    assert slots.take(cluster) and slots.take(cluster) and slots.are_enough(cluster), "of three"
+    clock[0] += 1
+    assert not slots.are_enough(cluster), "two tasks hold both"
+    slots.give_back()
+    assert slots.are_enough(cluster) and not slots.take(cluster)
+    clock[0] += 1
+    assert not slots.are_enough(cluster), "the last executor but one has gone"
+
+
+def test_a_costly_question_is_seldom_asked(clock: list[float]) -> None:
+    asked = []
+
+    class Slow:
+        def slots(self) -> int:
+            asked.append(clock[0])
+            clock[0] += 0.5
+            return 2
+
+    cluster, slots = cast(Cluster, Slow()), Slots()
+    for _ in range(100):
+        slots.are_enough(cluster)
+        clock[0] += 1
+    assert len(asked) == 2
+
+
+def test_a_task_that_stays_leaves_when_it_holds_the_last_slot(
+    monkeypatch: pytest.MonkeyPatch, clock: list[float]
+) -> None:
+    monkeypatch.setattr(Waiting, "made", [], raising=False)
+    monkeypatch.setattr(resident_tasks, "ResidentTask", Waiting)
+    monkeypatch.setattr(resident_tasks, "_SLOTS", {})
+    numbers = [2, 2, 1, 1, 2]
+    monkeypatch.setattr(Classic, "slots", lambda self: numbers.pop(0))
+    resident = ResidentTasks(session(2), TaskPayload(b"", b""), DriverAddress("a", "a"), 60.0)
+    found = []
+    for epoch in range(5):
+        found.append(resident.prepare(epoch, 1))
+        clock[0] += 1
+    assert found == [1, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "settings", "slots"),
+    [
+        (4, {}, 4),
+        (4, {"spark.task.cpus": "3"}, 1),
+        (2, {}, 1),
+        (2, {"spark.master": "local[2]"}, 2),
+        (8, {"spark.master": "local[2]", "spark.default.parallelism": "8"}, 2),
+        (8, {"spark.master": "local[*]", "spark.sql.leafNodeDefaultParallelism": "8"}, 1),
+        (8, {"spark.default.parallelism": "8", "spark.executor.instances": "3", "spark.executor.cores": "2"}, 6),
+        (8, {"spark.default.parallelism": "8", "spark.executor.cores": "2"}, 1),
+    ],
+)
+def test_slots_over_connect(
+    monkeypatch: pytest.MonkeyPatch, parallelism: int, settings: dict[str, str], slots: int
+) -> None:
+    monkeypatch.setattr(Connect, "parallelism", lambda self: parallelism)
+    assert Connect(cast(SparkSession, SimpleNamespace(conf=settings))).slots() == slots
