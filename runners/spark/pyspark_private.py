@@ -238,8 +238,8 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     # Before Spark 4.3, instants were in UTC without a word.
-    zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
-    return to_arrow_schema(schema, **zone)
+    convert = cast("Callable[..., pa.Schema]", to_arrow_schema)
+    return convert(schema, **({"timezone": "UTC"} if "timezone" in signature(convert).parameters else {}))
 
 
 # --- worker processes ------------------------------------------------------------------------------------------------
