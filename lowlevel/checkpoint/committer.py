@@ -10,7 +10,7 @@ from headrace.lowlevel.checkpoint.files.file_chain import FileChain
 from headrace.lowlevel.checkpoint.files.snapshot import Snapshot, SnapshotOrder
 from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointView
 from headrace.lowlevel.checkpoint.log import fence
-from headrace.lowlevel.checkpoint.log.commit_log import LogPosition, look, read_entry, take_over
+from headrace.lowlevel.checkpoint.log.commit_log import LogPosition, look, read_before, read_entry, take_over
 from headrace.lowlevel.checkpoint.log.fence import Lease, Seal
 from headrace.lowlevel.checkpoint.log.garbage import Garbage
 from headrace.lowlevel.checkpoint.log.marker import ensure_marker, ensure_same
@@ -304,10 +304,8 @@ class Checkpoint:
         It needs several operations on the store, so it should be called once in several epochs. Raises as
         `collect_garbage`.
         """
-        manifest = self.manifest
-        if self._before is None and manifest is not None and manifest.previous:
-            entry = read_entry(self.store, manifest.previous)
-            self._before = entry if isinstance(entry, Manifest) else None
+        if self._before is None and self.manifest is not None:
+            self._before = read_before(self.store, self.manifest)
         self._garbage.find(self.store, self.generation, self._position, self._before)
         self.may_have_garbage = False
         return self._garbage.count

@@ -29,7 +29,7 @@ from headrace.lowlevel.checkpoint.inspection.values import (
     pending_records,
 )
 from headrace.lowlevel.checkpoint.log import fence
-from headrace.lowlevel.checkpoint.log.commit_log import look, read_entry
+from headrace.lowlevel.checkpoint.log.commit_log import commits, look
 from headrace.lowlevel.checkpoint.log.fence import Lease
 from headrace.lowlevel.checkpoint.log.marker import ELSEWHERE, read_marker
 from headrace.lowlevel.checkpoint.manifest.archive import Archived
@@ -113,38 +113,43 @@ class CheckpointView:
     # From the log
 
     def epochs(self) -> tuple[CommittedEpoch, ...]:
-        """The commits that are still in the log, oldest first: the last two, and earlier ones until their deletion."""
+        """The commits that `at_epoch` can show, oldest first: the last two, others until their files are deleted."""
+        stored = self._stored()
         return tuple(
             CommittedEpoch(commit.epoch, commit.wall_clock, commit.generation, commit.owner, commit.finished)
             for commit in self.commits()
+            if _objects(commit) <= stored
         )
 
     def commits(self) -> Iterator[Manifest]:
-        """The commits of `epochs`."""
-        for path in self.store.list(object_names.LOG):
-            position = object_names.number_of(path)
-            entry = None if position is None else read_entry(self.store, position)
-            if isinstance(entry, Manifest):
-                yield entry
+        """The commits that are whole in the log, oldest first; files of their state may be deleted.
+
+        A commit that garbage collection keeps only for the small deltas that it carries may have lost its positions
+        and rows, and is left out then.
+        """
+        return commits(self.store)
 
     def at_epoch(self, epoch: int) -> CheckpointView:
         """The view of another commit.
 
         Raises `CheckpointError` if it is not in the log, `CollectedError` if some of its files were deleted.
         """
-        commits = {commit.epoch: commit for commit in self.commits()}
-        if (manifest := commits.get(epoch)) is None:
-            epochs = ", ".join(map(str, commits)) or "none"
+        found = {commit.epoch: commit for commit in self.commits()}
+        stored = self._stored()
+        if (manifest := found.get(epoch)) is None:
+            epochs = ", ".join(str(other) for other, commit in found.items() if _objects(commit) <= stored) or "none"
             raise CheckpointError(f"epoch {epoch} is not in the log of {self.store.describe()} (epochs: {epochs})")
-        folders = (object_names.DELTAS, object_names.SNAPSHOTS, object_names.LOG)
-        stored = {path for folder in folders for path in self.store.list(folder)}
-        deleted = sorted({path for chain in manifest.chains.values() for path in chain.objects()} - stored)
-        if deleted:
+        if deleted := sorted(_objects(manifest) - stored):
             raise CollectedError(
                 f"epoch {epoch} is in the log of {self.store.describe()}, but {len(deleted)} of its files were deleted "
                 f"({deleted[0]} among them); look at a newer epoch"
             )
         return replace(self, manifest=manifest)
+
+    def _stored(self) -> set[str]:
+        """Names of all objects that can have state."""
+        folders = (object_names.DELTAS, object_names.SNAPSHOTS, object_names.LOG)
+        return {path for folder in folders for path in self.store.list(folder)}
 
     # From the commit
 
@@ -360,6 +365,12 @@ class CheckpointView:
         raise CheckpointError(
             f"{self.store.describe()} has no state of a computation {computation!r} (computations: {known})"
         )
+
+
+def _objects(commit: Manifest) -> set[str]:
+    """Names of all objects with the state of a commit, that of removed computations included."""
+    chains = [*commit.chains.values(), *(chain for archived in commit.archive for chain in archived.chains)]
+    return {path for chain in chains for path in chain.objects()}
 
 
 def _files(chain: FileChain) -> Iterator[StoredFile]:

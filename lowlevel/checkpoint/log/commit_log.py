@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from headrace.lowlevel.checkpoint.log import fence
@@ -28,8 +28,52 @@ class LogPosition:
     """The last commit; None if there is none."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Remains:
+    """What is left of a commit that stays in the log only for the small deltas that it carries.
+
+    Its bulk (positions, rows, receipts) was deleted as garbage: up to a thousand such commits may be kept, and bulks
+    are large. The state of later commits is complete, but this epoch cannot be looked at any more.
+    """
+
+    bulk: str
+    """Name of the bulk object, for messages."""
+
+
 def read_entry(store: ObjectStorage, position: int) -> Manifest | Seal | None:
     """Read the log entry at a position; None if there is none. Raises `CheckpointError` for a damaged entry."""
+    entry = _read(store, position)
+    if isinstance(entry, _Remains):
+        raise _missing(entry.bulk)
+    return entry
+
+
+def commits(store: ObjectStorage) -> Iterator[Manifest]:
+    """The commits that are whole in the log, oldest first. Raises `CheckpointError` for a damaged entry."""
+    whole_from = 0
+    for place in filter(None, map(object_names.number_of, store.list(object_names.LOG))):
+        entry = _read(store, place)
+        if isinstance(entry, Manifest):
+            yield entry
+        elif isinstance(entry, _Remains) and place >= whole_from:
+            # The log may have grown since it was listed.
+            whole_from = oldest_whole(look(store))
+            if place >= whole_from:
+                raise _missing(entry.bulk)
+
+
+def read_before(store: ObjectStorage, commit: Manifest) -> Manifest | None:
+    """The commit before another one; None if it is not, or not as a whole, in the log. Raises as `read_entry`."""
+    entry = _read(store, commit.previous) if commit.previous else None
+    return entry if isinstance(entry, Manifest) else None
+
+
+def oldest_whole(position: LogPosition) -> int:
+    """The place of the oldest commit that garbage collection leaves whole: that before the last."""
+    return (position.manifest.previous if position.manifest is not None else 0) or position.base
+
+
+def _read(store: ObjectStorage, position: int) -> Manifest | Seal | _Remains | None:
     path = object_names.log_entry(position)
     if (data := store.get(path)) is None:
         return None
@@ -39,7 +83,12 @@ def read_entry(store: ObjectStorage, position: int) -> Manifest | Seal | None:
         if kind == fence.SEAL_KIND:
             return Seal.decode(parts)
         bulk_path = _bulk_path(parts)
-    bulk = _bulk(store, bulk_path)
+    bulk = None
+    if bulk_path is not None:
+        bulk_name = f"{bulk_path} in {store.describe()}"
+        if (stored := store.get(bulk_path)) is None:
+            return _Remains(bulk_name)
+        bulk = envelope.unwrap(manifest.BLOBS_KIND, manifest.FORMAT_VERSION, stored, bulk_name)
     with envelope.understood(name):
         return decode_manifest(parts, bulk)
 
@@ -49,15 +98,6 @@ def _bulk_path(parts: list[memoryview]) -> str | None:
     if path is not None and not object_names.is_blobs(path):
         raise ValueError(f"{path!r:.200} is no name of a commit's bulk")
     return path
-
-
-def _bulk(store: ObjectStorage, path: str | None) -> list[memoryview] | None:
-    if path is None:
-        return None
-    name = f"{path} in {store.describe()}"
-    if (data := store.get(path)) is None:
-        raise _missing(name)
-    return envelope.unwrap(manifest.BLOBS_KIND, manifest.FORMAT_VERSION, data, name)
 
 
 def look(store: ObjectStorage) -> LogPosition:

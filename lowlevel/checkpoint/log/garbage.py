@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from headrace.lowlevel.checkpoint.files.file_chain import FileChain
-from headrace.lowlevel.checkpoint.log.commit_log import LogPosition
+from headrace.lowlevel.checkpoint.log.commit_log import LogPosition, oldest_whole
 from headrace.lowlevel.checkpoint.manifest import manifest
 from headrace.lowlevel.checkpoint.manifest.manifest import Manifest
 from headrace.lowlevel.errors import CheckpointError
@@ -86,8 +86,7 @@ class Garbage:
 
         Seals stay forever, because a replaced driver may still try to write there.
         """
-        assert position.manifest is not None
-        oldest = position.manifest.previous or position.base
+        oldest = oldest_whole(position)
         entries = {object_names.number_of(path): path for path in store.list(object_names.LOG)}
         self.commits &= entries.keys()
         for number, path in entries.items():
