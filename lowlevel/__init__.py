@@ -44,7 +44,15 @@ from headrace.lowlevel.injectors.injector import (
 from headrace.lowlevel.injectors.injector_process import InjectorProcess
 from headrace.lowlevel.injectors.process_injector import ProcessInjector
 from headrace.lowlevel.records.record import Batch, Record
-from headrace.lowlevel.sinks.sink import BeginningSink, CallSink, HoldingSink, ReleasingSink, SendSink, Sink
+from headrace.lowlevel.sinks.sink import (
+    AgreeingSink,
+    BeginningSink,
+    CallSink,
+    HoldingSink,
+    ReleasingSink,
+    SendSink,
+    Sink,
+)
 from headrace.lowlevel.storage.object_store import PlaceError, StoreError
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.lowlevel.topology.computation import BundleComputation, Computation, Context, InlineComputation
@@ -61,6 +69,7 @@ __all__ = [
     "MAX_TIMESTAMP",
     "MIN_TIMESTAMP",
     "SECOND",
+    "AgreeingSink",
     "BaseInjector",
     "Batch",
     "BeginningSink",

@@ -136,6 +136,45 @@ class HoldingSink(BeginningSink, Protocol):
         """
 
 
+@runtime_checkable
+class AgreeingSink(Sink, Protocol):
+    """A destination whose tasks must agree on something, such as the columns of all files.
+
+    >>> class Headed(CallSink):
+    ...     def agreement(self):
+    ...         return b"columns: a, b"
+    ...     def agree(self, agreement):
+    ...         self.columns = agreement
+    ...     def settle(self, epoch, receipts):
+    ...         return receipts
+    >>> isinstance(Headed(print), AgreeingSink), isinstance(CallSink(print), AgreeingSink)
+    (True, False)
+    """
+
+    def agreement(self) -> bytes | None:
+        """What the tasks of the next epoch must know, as far as it is known. It runs on the driver.
+
+        It travels in every message of the epoch, so it should be short. None for nothing.
+        """
+
+    def agree(self, agreement: bytes) -> None:
+        """Take what `agreement` has returned for the epoch. It runs in the task, before `stage`."""
+
+    def settle(self, epoch: int, receipts: Sequence[bytes]) -> list[bytes]:
+        """Compare what the tasks of an epoch have staged. It runs on the driver, before the commit.
+
+        An exception ends the run, and nothing of the epoch is committed. It is called for every epoch in which the sink
+        has a receipt.
+
+        Args:
+            epoch: The number of the epoch.
+            receipts: The receipts of its tasks.
+
+        Returns:
+            The receipts to be committed instead.
+        """
+
+
 @named("CallSink")
 class CallSink:
     """A sink that calls a function `(epoch, rows)` on the driver for every epoch; rows are (value, timestamp).

@@ -76,6 +76,8 @@ class EpochSpec:
     watermarks: Mapping[str, int] | None = None
     """Computation -> its input low watermark in this epoch, as the driver knew it at the start, if tasks are many; None
     if tasks tell each other how far they are."""
+    agreements: Mapping[str, bytes] = field(default_factory=dict)
+    """Sink -> what its tasks must know; see `AgreeingSink`."""
     _packed: bytes = field(default=b"", init=False, repr=False, compare=False)
     """The spec as bytes, made by the first pickling."""
 

@@ -9,7 +9,9 @@ import pyarrow as pa
 from headrace.lowlevel.columnar.arrow_ipc import encode_tables
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.io.tables import check_schema, table_of
+from headrace.sdk.io.inferred_columns import with_schema
+from headrace.sdk.io.run_schema import RunSchema
+from headrace.sdk.io.tables import check_schema
 from headrace.sdk.transforms.core.write import Write
 
 TableFunction = Callable[[int, pa.Table], object]
@@ -29,11 +31,42 @@ class TableSink:
 
     def __init__(self, function: TableFunction, schema: pa.Schema | None = None) -> None:
         self._function: TableFunction | None = function
-        self._schema = schema
+        self.columns = RunSchema(schema)
 
     def __getstate__(self) -> dict[str, object]:
         """The function stays on the driver: tasks only stage."""
-        return {"_function": None, "_schema": self._schema}
+        return {"_function": None, "columns": self.columns}
+
+    def begin(self, anew: bool) -> bytes | None:
+        """See `BeginningSink`."""
+        self.columns.begin(anew)
+        return None
+
+    def held(self) -> bytes | None:
+        """See `HoldingSink`: a stream of no rows, with the columns of the run."""
+        schema = self.columns.held
+        return None if schema is None else encode_tables([], _marked(schema))
+
+    def finish(self, epoch: int, ended: bool) -> None:
+        """See `BeginningSink`."""
+
+    def agreement(self) -> bytes | None:
+        """See `AgreeingSink`."""
+        return self.columns.agreement()
+
+    def agree(self, agreement: bytes) -> None:
+        """See `AgreeingSink`."""
+        self.columns.agree(agreement)
+
+    def settle(self, epoch: int, receipts: Sequence[bytes]) -> list[bytes]:
+        """See `AgreeingSink`: rows with other columns than those of the run get these. Raises `ValueError`."""
+        if self.columns.stated is not None:
+            return [*receipts]
+        tables = [pa.ipc.open_stream(receipt).read_all() for receipt in receipts]
+        schema = self.columns.settled(table.schema for table in tables)
+        assert schema is not None, "every table has columns"
+        marked = _marked(schema)
+        return [encode_tables(with_schema(table, marked).to_batches(), marked) for table in tables]
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
         """The rows as an Arrow stream, which is the receipt; None without rows. Raises as `table` does."""
@@ -43,12 +76,16 @@ class TableSink:
         return encode_tables(table.to_batches(), table.schema)
 
     def table(self, batch: Batch) -> pa.Table:
-        """The table of the rows of a task. Raises as `table_of` does."""
-        return table_of(batch, self._schema)
+        """The table of the rows of a task. Raises as `RunSchema.table_of` does."""
+        return self.columns.table_of(batch)
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """Call the function with all rows of the epoch, if any. Raises `ValueError` if they have no common schema."""
         tables = [pa.ipc.open_stream(receipt).read_all() for receipt in receipts]
+        for each in tables:
+            if _SETTLED in (each.schema.metadata or {}):
+                self.columns.committed(_unmarked(each.schema))
+        tables = [each.replace_schema_metadata(_unmarked(each.schema).metadata) for each in tables if each.num_rows]
         if not tables:
             return
         try:
@@ -62,6 +99,19 @@ class TableSink:
         self._function(epoch, table)
 
 
+_SETTLED = b"headrace.settled"
+"""Key in the metadata of a schema that is that of the run."""
+
+
+def _marked(schema: pa.Schema) -> pa.Schema:
+    return schema.with_metadata({**(schema.metadata or {}), _SETTLED: b""})
+
+
+def _unmarked(schema: pa.Schema) -> pa.Schema:
+    rest = {key: value for key, value in (schema.metadata or {}).items() if key != _SETTLED}
+    return schema.with_metadata(rest or None)
+
+
 class WriteToTables(Write):
     """Calls a function `(epoch, table)` on the driver with the rows of each epoch as one `pyarrow.Table`.
 
@@ -71,7 +121,8 @@ class WriteToTables(Write):
 
     Args:
         function: The function; it is called for each epoch that has rows.
-        schema: The columns and their types, a `pyarrow.Schema`; by default inferred from the elements of an epoch.
+        schema: The columns and their types, a `pyarrow.Schema`; by default as for `WriteToParquet`, one schema for the
+            tables of all epochs.
 
     >>> import headrace as beam
     >>> with beam.Pipeline("LocalRunner") as pipeline:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, time
+from dataclasses import is_dataclass
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import cast
 
@@ -15,58 +16,81 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.records.value_schema import Named
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.expressions.element_schema import Fields, Instant, Single
+from headrace.sdk.io.inferred_columns import inferred_table
 from headrace.sdk.io.records import as_record
+from headrace.sdk.model.row import Row
 
 _INSTANT = pa.timestamp("us", "UTC")
+_PLAIN = frozenset((type(None), bool, int, float, str, bytes, Decimal, datetime, date, time, timedelta))
+"""Types of values that are no records and contain none."""
+_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
+"""Unit of a type of times -> its nanoseconds."""
 
 
-def table_of(batch: Batch, schema: pa.Schema | None = None) -> pa.Table:
-    """A table with one row for each element.
+def table_of(batch: Batch, schema: pa.Schema | None = None, is_open: bool = False) -> pa.Table:
+    """A table with one row for each element. Every field of an element is in the table.
 
     Args:
         batch: The elements: dicts, `Row`s, named tuples or dataclasses. A `Timestamp` becomes an instant.
         schema: Columns and types; by default they are inferred from the elements.
+        is_open: Whether further fields of elements become columns, too.
 
     Raises:
         ValueError: An element does not fit the schema, and is named, or the elements have no common schema.
         TypeError: An element has no named fields.
 
-    >>> table_of(Batch([{"carrier": "UA", "at": Timestamp(1)}], [0])).schema.names
+    >>> table_of(Batch([{"carrier": "UA"}, {"at": Timestamp(1)}], [0, 0])).schema.names
     ['carrier', 'at']
     """
-    tables = [table_of_columns(part, schema) for part in batch.parts()]
+    tables = [table_of_columns(part, schema, is_open) for part in batch.parts()]
     converted = [table for table in tables if table is not None]
     if converted and len(converted) == len(tables) and all(table.schema == converted[0].schema for table in converted):
         return pa.concat_tables(converted)
-    return _of_values(batch.values, schema)
+    return _of_values(batch.values, schema, is_open or schema is None)
 
 
-def table_of_columns(batch: Batch, schema: pa.Schema | None) -> pa.Table | None:
+def table_of_columns(batch: Batch, schema: pa.Schema | None, is_open: bool = False) -> pa.Table | None:
     """The table of a column batch; None unless its Python values are certain to give the same table.
 
     Columns that the elements do not have are null. Arguments as of `table_of`.
     """
     if not isinstance(batch, ColumnBatch) or not isinstance(batch.shape, (Fields, Named)):
         return None
+    names = batch.shape.names
+    if not is_open and schema is not None and not {*names} <= {*schema.names}:
+        # The conversion of single elements names one.
+        return None
     columns = [_column(shape, batch.table) for shape in batch.shape.shapes]
-    if not columns or any(column is None for column in columns):
+    if not columns or (schema is None and any(column is None for column in columns)):
         return None
     if schema is None:
-        return pa.Table.from_arrays(columns, names=list(batch.shape.names))
-    by_name = dict(zip(batch.shape.names, columns, strict=True))
-    converted = [_converted(by_name.get(field.name, pa.nulls(len(batch))), field.type) for field in schema]
-    if any(column is None for column in converted):
+        return pa.Table.from_arrays(columns, names=list(names))
+    by_name = {name: (shape, column) for name, shape, column in zip(names, batch.shape.shapes, columns, strict=True)}
+    arrays, fields = [], list(schema)
+    for field in schema:
+        shape, column = by_name.pop(field.name, (None, pa.nulls(len(batch))))
+        arrays.append(_converted(_stored(shape, batch.table, field.type) or column, field.type))
+    for name, (_, column) in by_name.items():
+        arrays.append(column)
+        fields.append(pa.field(name, pa.null() if column is None else column.type))
+    if any(array is None for array in arrays):
         return None
-    return pa.Table.from_arrays(converted, schema=schema)
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, schema.metadata))
 
 
-def _converted(column: pa.Array, to: pa.DataType) -> pa.Array | None:
+def _stored(shape: ValueSchema | None, table: pa.RecordBatch, kind: pa.DataType) -> pa.Array | None:
+    """The column of a field as it is stored, if it is of the type; its Python values would give the same."""
+    is_stored = isinstance(shape, Single) and table.column(shape.column).type == kind
+    return table.column(shape.column) if isinstance(shape, Single) and is_stored else None
+
+
+def _converted(column: pa.Array | None, to: pa.DataType) -> pa.Array | None:
     """The column in another type, as its Python values would be converted; None where it takes Python values to decide.
 
     Arrow casts columns in ways in which it refuses to convert Python values: whole numbers to text or booleans, text to
     numbers.
     """
-    if column.type == to:
+    if column is None or column.type == to:
         return column
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), to)
@@ -122,16 +146,30 @@ def _column(shape: ValueSchema, table: pa.RecordBatch) -> pa.Array | None:
     return column if is_inferred else None
 
 
-def _of_values(values: Sequence[object], schema: pa.Schema | None) -> pa.Table:
-    records = [with_datetimes(as_record(value)) for value in values]
+def _of_values(values: Sequence[object], schema: pa.Schema | None, is_open: bool) -> pa.Table:
+    records = [in_arrow_values(as_record(value)) for value in values]
+    if schema is not None and not is_open:
+        _refuse_unknown(records, schema)
     try:
-        table = pa.Table.from_pylist(records, schema)
+        table = inferred_table(records, schema) if is_open else pa.Table.from_pylist(records, schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise ValueError(_explained(records, schema, error)) from error
     for field in schema or ():
         if has_losses(field.type):
             _require_whole(records, field)
     return table
+
+
+def _refuse_unknown(records: Sequence[dict[str, object]], schema: pa.Schema) -> None:
+    """Raise `ValueError` for a record with a field that is no column, as its values would be lost."""
+    known = {*schema.names}
+    for record in records:
+        if not record.keys() <= known:
+            unknown = next(name for name in record if name not in known)
+            raise ValueError(
+                f"element {record!r:.200} does not fit the schema: it has a field {unknown!r}, but the columns are "
+                f"{schema.names}; leave the field out before, with a Map, or add the column"
+            )
 
 
 def _require_whole(records: list[dict[str, object]], field: pa.Field) -> None:
@@ -149,7 +187,9 @@ def _require_whole(records: list[dict[str, object]], field: pa.Field) -> None:
 
 def has_losses(kind: pa.DataType) -> bool:
     """Whether there are values of which Arrow converts only a part to a type, without an error."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_nested(kind))
+    types = pa.types
+    is_time = types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind) or types.is_duration(kind)
+    return bool(types.is_integer(kind) or is_time or types.is_nested(kind))
 
 
 def loses(value: object, kind: pa.DataType) -> bool:
@@ -164,6 +204,8 @@ def loses(value: object, kind: pa.DataType) -> bool:
         return isinstance(value, (float, np.floating, Decimal)) and bool(value % 1)
     if pa.types.is_date(kind):
         return isinstance(value, datetime) and value.time() != time()
+    if not pa.types.is_nested(kind):
+        return bool(_nanoseconds(value) % _NANOSECONDS[kind.unit])
     if pa.types.is_struct(kind):
         fields = {field.name: field.type for field in kind}
         return isinstance(value, Mapping) and any(
@@ -176,14 +218,35 @@ def loses(value: object, kind: pa.DataType) -> bool:
     return item_type is not None and any(loses(item, item_type) for item in cast("Iterable[object]", value))
 
 
-def with_datetimes(record: dict[str, object]) -> dict[str, object]:
-    """The record with datetimes for the engine's timestamps."""
-    if Timestamp not in map(type, record.values()):
+def _nanoseconds(value: object) -> int:
+    """The part of a time below a second, in nanoseconds; only pandas has more than microseconds."""
+    micros = value.microseconds if isinstance(value, timedelta) else getattr(value, "microsecond", 0)
+    nanos = getattr(value, "nanoseconds" if isinstance(value, timedelta) else "nanosecond", 0)
+    return micros * 1000 + nanos
+
+
+def in_arrow_values(record: dict[str, object]) -> dict[str, object]:
+    """The record with datetimes for the engine's timestamps, and dicts for records within it.
+
+    >>> in_arrow_values({"a": [Row(b=Timestamp(0))]})
+    {'a': [{'b': datetime.datetime(1970, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)}]}
+    """
+    if _PLAIN.issuperset(map(type, record.values())):
         return record
-    return {
-        name: value.to_utc_datetime(has_tz=True) if isinstance(value, Timestamp) else value
-        for name, value in record.items()
-    }
+    return {name: _in_arrow(value) for name, value in record.items()}
+
+
+def _in_arrow(value: object) -> object:
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, Timestamp):
+        return value.to_utc_datetime(has_tz=True)
+    if isinstance(value, (list, tuple, set, frozenset)) and not hasattr(value, "_fields"):
+        items = [*value] if _PLAIN.issuperset(map(type, value)) else [_in_arrow(item) for item in value]
+        return tuple(items) if isinstance(value, tuple) else items
+    if isinstance(value, (Mapping, Row, tuple)) or (is_dataclass(value) and not isinstance(value, type)):
+        return in_arrow_values(as_record(value))
+    return value
 
 
 def _explained(records: list[dict[str, object]], schema: pa.Schema | None, error: Exception) -> str:

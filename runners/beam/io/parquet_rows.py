@@ -79,7 +79,11 @@ class TablesOfRows(BeamPlainDoFn, ColumnDoFn):
             return None
         if any(field.name not in shape.names and not field.nullable for field in schema):
             return None
-        table = table_of_columns(batch, schema)
+        # Beam leaves out what the schema does not have.
+        kept = [number for number, name in enumerate(shape.names) if name in schema.names]
+        names, shapes = tuple(shape.names[each] for each in kept), tuple(shape.shapes[each] for each in kept)
+        kept_shape = Fields(names, shapes, FieldsKind.DICT)
+        table = table_of_columns(ColumnBatch(batch.table, batch.times, kept_shape), schema)
         return None if table is None else take_rows(self._fn, table, GlobalWindow())
 
 

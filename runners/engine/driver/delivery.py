@@ -1,10 +1,10 @@
-"""Calls of the driver to sinks: begin, deliver a committed epoch, finish (`BeginningSink`)."""
+"""Calls of the driver to sinks: begin, settle an epoch, deliver it when it is committed, finish (`BeginningSink`)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from headrace.lowlevel.sinks.sink import BeginningSink, HoldingSink, Sink
+from headrace.lowlevel.sinks.sink import AgreeingSink, BeginningSink, HoldingSink, Sink
 from headrace.runners.engine.sink_errors import failing
 
 Sinks = Mapping[str, tuple[str, Sink]]
@@ -30,6 +30,23 @@ def held(sinks: Sinks) -> Receipts:
     """Receipts that sinks add to the next commit, besides those for rows from tasks."""
     receipts = {name: sink.held() for name, (_, sink) in sinks.items() if isinstance(sink, HoldingSink)}
     return {name: [receipt] for name, receipt in receipts.items() if receipt is not None}
+
+
+def agreements(sinks: Sinks) -> dict[str, bytes]:
+    """What the tasks of the next epoch must know of the sinks."""
+    known = {name: sink.agreement() for name, (_, sink) in sinks.items() if isinstance(sink, AgreeingSink)}
+    return {name: agreement for name, agreement in known.items() if agreement is not None}
+
+
+def settled(sinks: Sinks, epoch: int, receipts: Receipts) -> Receipts:
+    """The receipts of an epoch's tasks as they are to be committed. Raises `StepError` if they do not fit together."""
+    agreed = dict(receipts)
+    for name in receipts:
+        sink = sinks[name][1]
+        if isinstance(sink, AgreeingSink):
+            with failing(name):
+                agreed[name] = sink.settle(epoch, receipts[name])
+    return agreed
 
 
 def after(first: Receipts, receipts: Receipts) -> Receipts:

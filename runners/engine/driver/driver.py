@@ -123,7 +123,7 @@ class Driver:
         """Run, check, commit and deliver an epoch; then prepare for the next one."""
         timing, began = EpochTiming(), self._clock.now()
         spec = epoch_spec(self._running, self._state, plan)
-        outcome = run_tasks(self._executor, self._journal, spec, plan, self._state)
+        outcome = run_tasks(self._executor, self._journal, self._running, spec, plan, self._state)
         timing.end("tasks")
         self._state = state_after(self._state, self._running, spec, plan, outcome, self._receipts)
         self._state_sizes = outcome.sizes

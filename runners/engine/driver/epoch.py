@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.lowlevel.injectors.injector import LearningInjector
 from headrace.lowlevel.metric import added
 from headrace.lowlevel.topology.topology import Topology
-from headrace.runners.engine.driver.delivery import Receipts, after
+from headrace.runners.engine.driver.delivery import Receipts, after, agreements, settled
 from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.driver.outcome import Outcome, gather
 from headrace.runners.engine.driver.planning import Plan
@@ -33,14 +33,17 @@ def epoch_spec(running: RunningTopology, state: JournalState, plan: Plan) -> Epo
         straggler_delay=running.straggler_delay,
         sampled=running.ownership.sampled(),
         watermarks=running.next_watermarks(state) if running.has_many_tasks else None,
+        agreements=agreements(running.topology.sinks),
     )
 
 
-def run_tasks(executor: Executor, journal: Journal, spec: EpochSpec, plan: Plan, state: JournalState) -> Outcome:
+def run_tasks(
+    executor: Executor, journal: Journal, running: RunningTopology, spec: EpochSpec, plan: Plan, state: JournalState
+) -> Outcome:
     """Run the epoch until the attempts of its tasks fit together (strong productions, paper §6.1.2).
 
     Raises:
-        StepError: User code failed.
+        StepError: User code failed, or what the tasks have staged for a sink does not fit together.
         RuntimeError: No attempt fitted. Nothing of the epoch is committed.
     """
     splits = [(stream, split) for stream, delivery in plan.deliveries.items() for split in delivery.splits]
@@ -49,6 +52,7 @@ def run_tasks(executor: Executor, journal: Journal, spec: EpochSpec, plan: Plan,
     for _ in range(ATTEMPTS):
         outcome = gather(executor.run(spec, splits, messages), spec)
         if outcome.failure is None and not outcome.mixed:
+            outcome.receipts = settled(running.topology.sinks, spec.epoch, outcome.receipts)
             return outcome
         executor.abandoned(spec.epoch)
         if outcome.failure is not None:

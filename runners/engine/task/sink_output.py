@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.records.record import Batch
-from headrace.lowlevel.sinks.sink import ReleasingSink, Sink
+from headrace.lowlevel.sinks.sink import AgreeingSink, ReleasingSink, Sink
 from headrace.runners.engine.background_calls import PendingCall, Release
 from headrace.runners.engine.messages import EpochSpec, Report
 from headrace.runners.engine.released_rows import straggler
@@ -54,8 +54,11 @@ class SinkOutput:
             return self.host.begin_release(partial(self.releasing[name].release, batch, *self._attempt()))
 
     def _stage(self, name: str, batch: Batch) -> None:
+        sink, agreement = self.sinks[name][1], self.spec.agreements.get(name)
         with failing(name), at(name):
-            receipt = self.sinks[name][1].stage(batch, *self._attempt())
+            if agreement is not None:
+                cast(AgreeingSink, sink).agree(agreement)
+            receipt = sink.stage(batch, *self._attempt())
         if receipt is not None:
             self.report.receipts[name] = receipt
 

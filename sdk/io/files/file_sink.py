@@ -6,19 +6,32 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import groupby
 from os import PathLike, fspath
 from secrets import token_hex
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
+import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.files.durable_files import folder_of, keep_files, make_folders, moved, sync_names
 from headrace.sdk.io.files.filesystem import Path, absolute, matcher
-from headrace.sdk.io.files.output_files import OldFile, Output, OutputName, Receipt, StagedFile, output_of
+from headrace.sdk.io.files.output_files import (
+    OldFile,
+    Output,
+    OutputName,
+    Receipt,
+    StagedFile,
+    decoded_schema,
+    encoded_schema,
+    output_of,
+)
 from headrace.sdk.io.files.shards import show_committed
+from headrace.sdk.io.inferred_columns import lasting_schema, with_schema
+from headrace.sdk.io.run_schema import RunSchema
 
 _log = logging.getLogger(__name__)
 IfExists = Literal["replace", "error", "append"]
@@ -30,6 +43,21 @@ class PartWriter(Protocol):
 
     def write(self, path: str, batch: Batch) -> None:
         """Write the values of the batch to a new file at a path or URL."""
+
+
+@runtime_checkable
+class TableWriter(Protocol):
+    """Writer of the rows of one file as a table, whose columns are the same in all files of a run."""
+
+    @property
+    def columns(self) -> RunSchema:
+        """The columns of all files."""
+
+    def write_table(self, path: str, table: pa.Table) -> None:
+        """Write the rows to a new file at a path or URL."""
+
+    def rewrite(self, path: str, old: str, schema: pa.Schema) -> None:
+        """Write the rows of another file to a new one, with the columns of `with_schema`."""
 
 
 @named("FileSink")
@@ -60,7 +88,9 @@ class FileSink:
     columns: Sequence[str] = ()
     """Columns whose values name folders."""
 
-    def __init__(self, prefix: Path, suffix: str, writer: PartWriter, if_exists: IfExists = "replace") -> None:
+    def __init__(
+        self, prefix: Path, suffix: str, writer: PartWriter | TableWriter, if_exists: IfExists = "replace"
+    ) -> None:
         if not isinstance(prefix, (str, PathLike)):
             raise TypeError(f"files are written under a path, got {prefix!r:.200}; give a folder, and how names begin")
         if if_exists not in get_args(IfExists):
@@ -70,6 +100,7 @@ class FileSink:
         _check_name(self._prefix.rpartition("/")[2], suffix)
         self._suffix = suffix
         self._writer = writer
+        self._tables = writer if isinstance(writer, TableWriter) else None
         self._if_exists = if_exists
         self.read_patterns: Sequence[str] = ()
         """Patterns of files that the same pipeline reads, which must not be replaced."""
@@ -107,6 +138,8 @@ class FileSink:
         Raises `FileExistsError` if there are files and `if_exists` is `error`, or if the pipeline reads some of them.
         """
         self._repeatable, self._delivered = not anew, None
+        if self._tables is not None:
+            self._tables.columns.begin(anew)
         output = self.output
         if not anew and not self.at_end:
             # The collection was bounded before the program was changed.
@@ -130,7 +163,13 @@ class FileSink:
 
     def held(self) -> bytes | None:
         """See `HoldingSink.held`."""
-        return Receipt(self.output_name).encode() if self.at_end else None
+        columns = self._settled_columns()
+        return Receipt(self.output_name, columns=columns).encode() if self.at_end or columns else None
+
+    def _settled_columns(self) -> str:
+        """The schema of all files of the run for a commit; empty if there is none, or if the program states it."""
+        schema = None if self._tables is None else self._tables.columns.held
+        return "" if schema is None else encoded_schema(schema)
 
     def _refuse_read(self, old: Sequence[fs.FileInfo]) -> None:
         for kind, pattern, matches in map(matcher, self.read_patterns if old else ()):
@@ -143,6 +182,11 @@ class FileSink:
 
     # In the task
 
+    def agree(self, agreement: bytes) -> None:
+        """See `AgreeingSink`."""
+        if self._tables is not None:
+            self._tables.columns.agree(agreement)
+
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
         """In the task: write the rows to hidden files; the receipt lists the files."""
         parts = self.write_parts(batch, epoch, interval, token) if len(batch) else []
@@ -150,7 +194,16 @@ class FileSink:
 
     def write_parts(self, batch: Batch, epoch: int, interval: int, token: str) -> list[StagedFile]:
         """Write rows to hidden files, which `receipt` makes durable."""
-        return [self.write_part(epoch, interval, token, lambda path: self._writer.write(path, batch))]
+        writer = self._writer
+        if isinstance(writer, TableWriter):
+            return [self.write_table(writer, writer.columns.table_of(batch), epoch, interval, token)]
+        return [self.write_part(epoch, interval, token, lambda path: writer.write(path, batch))]
+
+    def write_table(self, writer: TableWriter, table: pa.Table, epoch: int, interval: int, token: str) -> StagedFile:
+        """Write a hidden file of some rows, whose columns are settled later if the program does not state them."""
+        lasting = with_schema(table, lasting_schema(table.schema)).drop_columns(list(self.columns))
+        part = self.write_part(epoch, interval, token, lambda path: writer.write_table(path, lasting))
+        return part if writer.columns.stated is not None else part._replace(columns=encoded_schema(table.schema))
 
     def write_part(self, epoch: int, interval: int, token: str, write: Callable[[str], None]) -> StagedFile:
         """Let `write` write a hidden file to a path or URL."""
@@ -167,16 +220,68 @@ class FileSink:
         keep_files(output.system, [f"{output.hidden}/{part.name}" for part in parts])
         return Receipt(self.output_name, tuple(parts)).encode()
 
+    # On the driver, before the commit
+
+    def agreement(self) -> bytes | None:
+        """See `AgreeingSink`: the columns of all files."""
+        return None if self._tables is None else self._tables.columns.agreement()
+
+    def settle(self, epoch: int, receipts: Sequence[bytes]) -> list[bytes]:
+        """See `AgreeingSink`: files with other columns than those of the run are written anew.
+
+        Raises `ValueError` if the files have no common schema.
+        """
+        writer = self._writer
+        if not isinstance(writer, TableWriter) or writer.columns.stated is not None:
+            return [*receipts]
+        decoded = [Receipt.decode(receipt, epoch) for receipt in receipts]
+        found = [decoded_schema(part.columns) for receipt in decoded for part in receipt.parts]
+        schema = writer.columns.settled(found)
+        assert schema is not None, "every part tells its columns"
+        for name in self.columns:
+            if len(kinds := {each.field(name).type for each in found if name in each.names} - {pa.null()}) > 1:
+                raise ValueError(
+                    f"column {name!r} has values of the types {', '.join(sorted(map(str, kinds)))}, so that folders "
+                    "for equal values would have different names; state the columns with schema=pyarrow.schema([...])"
+                )
+        settled = [self._settled(receipt, writer, schema, epoch) for receipt in decoded]
+        return [Receipt(self.output_name, columns=encoded_schema(schema)).encode(), *settled]
+
+    def _settled(self, receipt: Receipt, writer: TableWriter, schema: pa.Schema, epoch: int) -> bytes:
+        parts = [self._with_schema(part, writer, schema, epoch) for part in receipt.parts]
+        if any(part.name != old.name for part, old in zip(parts, receipt.parts, strict=True)):
+            return self.receipt(parts)
+        return replace(receipt, parts=tuple(parts)).encode()
+
+    def _with_schema(self, part: StagedFile, writer: TableWriter, schema: pa.Schema, epoch: int) -> StagedFile:
+        """The part with the columns of the run."""
+        schema = self._in_files(schema)
+        if self._in_files(lasting_schema(decoded_schema(part.columns))) == schema:
+            return part._replace(columns="")
+        output = self.output
+        old = f"{output.hidden}/{part.name}"
+        new = self.write_part(epoch, 0, token_hex(8), lambda path: writer.rewrite(path, output.scheme + old, schema))
+        output.system.delete_file(old)
+        return part._replace(name=new.name, size=new.size, columns="")
+
+    def _in_files(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that files contain."""
+        return pa.schema([field for field in schema if field.name not in self.columns], schema.metadata)
+
     # On the driver
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """On the driver: give the parts of a committed epoch their names, hidden or not, and clean up."""
         decoded = [Receipt.decode(receipt, epoch) for receipt in receipts]
         self._repeatable |= epoch == self._delivered
+        for receipt in decoded:
+            if receipt.columns and self._tables is not None:
+                self._tables.columns.committed(decoded_schema(receipt.columns))
         for name, group in groupby(decoded, lambda receipt: receipt.output):
             self._deliver_at(name, list(group), epoch)
         self._repeatable, self._delivered = False, epoch
-        self._clean(epoch)
+        if self.at_end or any(receipt.parts or receipt.replaced for receipt in decoded):
+            self._clean(epoch)
 
     def _deliver_at(self, name: OutputName, receipts: Sequence[Receipt], epoch: int) -> None:
         is_own = name == self.output_name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from hashlib import sha256
 from typing import NamedTuple
 from urllib.parse import quote
 
+import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.errors import CheckpointError
@@ -77,6 +79,8 @@ class StagedFile(NamedTuple):
     """Folder below that of the output, named by column values; empty for none."""
     mark: PaneMark | None = None
     """The window and pane of the file; None for files of an epoch."""
+    columns: str = ""
+    """The schema of the rows as the task has inferred it, see `encoded_schema`; empty if it is settled."""
 
 
 class OldFile(NamedTuple):
@@ -139,10 +143,14 @@ class Receipt:
     """Files that the task has staged."""
     replaced: tuple[OldFile, ...] = ()
     """Files of an earlier run, which the first delivery removes."""
+    columns: str = ""
+    """The schema of all files of the run, see `encoded_schema`; empty if it is not settled, or stated."""
 
     def encode(self) -> bytes:
         """The receipt as JSON."""
-        return json.dumps({"place": self.output, "parts": self.parts, "replaced": self.replaced}).encode()
+        parts = [part if part.columns else part[:-1] for part in self.parts]
+        columns = {"columns": self.columns} if self.columns else {}
+        return json.dumps({"place": self.output, "parts": parts, "replaced": self.replaced, **columns}).encode()
 
     @classmethod
     def decode(cls, data: bytes, epoch: int) -> Receipt:
@@ -152,20 +160,27 @@ class Receipt:
         `_unfinished` to the names of delivered files, and remove files that `Output.owns`; nothing else.
         """
         match content := json.loads(data):
-            case {"place": [str() as prefix, str() as suffix], "parts": list() as parts, "replaced": list() as old}:
-                output = OutputName(prefix, suffix)
+            case {
+                "place": [str() as prefix, str() as suffix],
+                "parts": list() as parts,
+                "replaced": list() as old,
+                **other,
+            }:
+                output, columns = OutputName(prefix, suffix), _checked_columns(other.get("columns", ""))
             case _:
                 raise _forged(f"{content!r:.200}", "which does not have the form of a receipt")
         if absolute(prefix) != prefix or prefix.endswith("/") or {"/", "\\", "\0"} & set(suffix) or "\0" in prefix:
             raise _forged(f"files {prefix!r:.200}…{suffix!r:.200}", "which is not the name of an output")
-        return cls(output, tuple(_checked(part, output, epoch) for part in parts), tuple(map(_checked_old, old)))
+        checked = tuple(_checked(part, output, epoch) for part in parts)
+        return cls(output, checked, tuple(map(_checked_old, old)), columns)
 
 
 def _checked(part: object, output: OutputName, epoch: int) -> StagedFile:
     match part:
-        case [name, int() as size, folder, mark]:
+        case [name, int() as size, folder, mark, *columns] if len(columns) < 2:
             start = f"{output.prefix.rpartition('/')[2]}-{epoch:06d}-"
-            return StagedFile(_checked_name(name, start), size, _checked_folder(folder), _checked_mark(mark))
+            named = _checked_name(name, start), size, _checked_folder(folder), _checked_mark(mark)
+            return StagedFile(*named, *map(_checked_columns, columns))
     raise _forged(f"{part!r:.200}", "which is no file")
 
 
@@ -193,6 +208,24 @@ def _checked_mark(mark: object) -> PaneMark | None:
         case [int() | None as start, int() | None as end, int() as pane, bool() as retracted]:
             return PaneMark(start, end, pane, retracted)
     raise _forged(f"{mark!r:.200}", "which is no window and pane")
+
+
+def encoded_schema(schema: pa.Schema) -> str:
+    """A schema as text for a receipt."""
+    return b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def decoded_schema(text: str) -> pa.Schema:
+    """The schema of the result of `encoded_schema`."""
+    return pa.ipc.read_schema(pa.py_buffer(b64decode(text)))
+
+
+def _checked_columns(columns: object) -> str:
+    try:
+        decoded = not columns or decoded_schema(str(columns))
+    except (ValueError, pa.ArrowException) as error:
+        raise _forged(f"columns {columns!r:.200}", "which are no schema") from error
+    return str(columns) if decoded else ""
 
 
 def _checked_old(old: object) -> OldFile:

@@ -167,6 +167,22 @@ class WindowedFiles:
         """See `FileSink.begin`."""
         return self._files.begin(anew)
 
+    def held(self) -> bytes | None:
+        """See `FileSink.held`."""
+        return self._files.held()
+
+    def agreement(self) -> bytes | None:
+        """See `FileSink.agreement`."""
+        return self._files.agreement()
+
+    def agree(self, agreement: bytes) -> None:
+        """See `FileSink.agree`."""
+        self._files.agree(agreement)
+
+    def settle(self, epoch: int, receipts: Sequence[bytes]) -> list[bytes]:
+        """See `FileSink.settle`."""
+        return self._files.settle(epoch, receipts)
+
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
         """In the task: write hidden files for each window and pane; the receipt lists them with window and pane."""
         rows_of: dict[PaneMark, list[tuple[object, int]]] = {}

@@ -9,13 +9,14 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.lowlevel.records.record import Batch
 from headrace.sdk.io.files.beam_arguments import refuse_unless
 from headrace.sdk.io.files.file_sink import FileSink, IfExists
-from headrace.sdk.io.files.filesystem import Path, open_output
+from headrace.sdk.io.files.filesystem import Path, filesystem_of, open_output
 from headrace.sdk.io.files.windowed_files import WriteFiles
+from headrace.sdk.io.inferred_columns import with_schema
 from headrace.sdk.io.parquet.partitioned_sink import PartitionedSink
-from headrace.sdk.io.tables import check_column_names, check_schema, table_of
+from headrace.sdk.io.run_schema import RunSchema
+from headrace.sdk.io.tables import check_column_names, check_schema
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 _BUFFER = 64 * 1024 * 1024
@@ -24,24 +25,33 @@ _MIME_TYPE = "application/x-parquet"
 
 @dataclass(frozen=True, slots=True)
 class ParquetWriter:
-    """Writes elements as rows of a Parquet file."""
+    """Writes tables as Parquet files."""
 
-    schema: pa.Schema | None
+    columns: RunSchema
     codec: str
     rows_per_group: int
     int96_timestamps: bool = False
     compliant_nested_type: bool = False
 
-    def write(self, path: str, batch: Batch) -> None:
-        """See `PartWriter`. Raises as `table_of` does."""
-        table = table_of(batch, self.schema)
-        with open_output(path) as file:
-            self.write_table(table, file)
+    def write_table(self, path: str, table: pa.Table) -> None:
+        """See `TableWriter`."""
+        with open_output(path) as file, self._opened(file, table.schema) as rows:
+            rows.write_table(table, self.rows_per_group)
 
-    def write_table(self, table: pa.Table, file: BinaryIO) -> None:
-        """Write the rows to an open file."""
-        pq.write_table(
-            *(table, file, self.rows_per_group),
+    def rewrite(self, path: str, old: str, schema: pa.Schema) -> None:
+        """See `TableWriter`; only a row group is in memory at once."""
+        system, name = filesystem_of(old)
+        with (
+            pq.ParquetFile(name, filesystem=system) as source,
+            open_output(path) as file,
+            self._opened(file, schema) as rows,
+        ):
+            for group in range(source.num_row_groups):
+                rows.write_table(with_schema(source.read_row_group(group), schema), self.rows_per_group)
+
+    def _opened(self, file: BinaryIO, schema: pa.Schema) -> pq.ParquetWriter:
+        return pq.ParquetWriter(
+            *(file, schema),
             compression=self.codec,
             use_deprecated_int96_timestamps=self.int96_timestamps,
             use_compliant_nested_type=self.compliant_nested_type,
@@ -53,7 +63,10 @@ class WriteToParquet(WriteFiles):
 
     Args:
         file_path_prefix: Folder and beginning of the files' names; see `WriteToText`.
-        schema: The columns and their types, a `pyarrow.Schema`; by default inferred from the elements of each file.
+        schema: The columns and their types, a `pyarrow.Schema`. By default those of the source, if its elements are
+            written unchanged; otherwise they are inferred from the elements of the first epoch that has some: every
+            field that one of them has. The columns of the first epoch are those of all files of the run and of its
+            restarts. A column that has only nulls in the first epoch is text; a decimal has 38 digits.
         row_group_buffer_size: Not supported: see `row_group_size`.
         record_batch_size: Without effect, accepted as in Beam: the rows of a file are written at once.
         codec: Compression of the columns: `none`, `snappy`, `gzip`, `brotli`, `lz4` or `zstd`.
@@ -118,7 +131,7 @@ class WriteToParquet(WriteFiles):
             raise TypeError(f"record_batch_size is a number of records, got {record_batch_size!r:.200}; leave it out")
         _check_columns(schema, codec, partition_by)
         flags = (use_deprecated_int96_timestamps, use_compliant_nested_type)
-        writer = ParquetWriter(schema, codec, row_group_size, *flags)
+        writer = ParquetWriter(RunSchema(schema, partition_by), codec, row_group_size, *flags)
         target = (file_path_prefix, file_name_suffix, writer)
         files = PartitionedSink(*target, partition_by, if_exists) if partition_by else FileSink(*target, if_exists)
         super().__init__(files, num_shards, windowed_writes)

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import BinaryIO, Protocol
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.io.files.file_sink import FileSink, IfExists, PartWriter
-from headrace.sdk.io.files.filesystem import Path, open_output
+from headrace.sdk.io.files.file_sink import FileSink, IfExists, TableWriter
+from headrace.sdk.io.files.filesystem import Path
 from headrace.sdk.io.files.output_files import StagedFile
 from headrace.sdk.io.parquet.hive_partitions import NULL
-from headrace.sdk.io.tables import table_of
-
-
-class TableWriter(PartWriter, Protocol):
-    """A writer of Arrow tables."""
-
-    @property
-    def schema(self) -> pa.Schema | None:
-        """The columns and their types; None to infer them from the elements."""
-
-    def write_table(self, table: pa.Table, file: BinaryIO) -> None:
-        """Write the rows to an open file."""
 
 
 @named("PartitionedSink")
@@ -52,26 +38,22 @@ class PartitionedSink(FileSink):
         if_exists: IfExists = "replace",
     ) -> None:
         super().__init__(prefix, suffix, writer, if_exists)
-        self._tables = writer
+        self._writer_of_tables = writer
         self.columns = tuple(columns)
 
     def write_parts(self, batch: Batch, epoch: int, interval: int, token: str) -> list[StagedFile]:
         """Write a hidden file for each folder. Raises `ValueError` for a missing column, or without another column."""
-        table = table_of(batch, self._tables.schema)
+        writer = self._writer_of_tables
+        table = writer.columns.table_of(batch)
         if missing := [name for name in self.columns if name not in table.column_names]:
             raise ValueError(f"the elements have no column {missing[0]!r}; they have {table.column_names}")
         if not set(table.column_names) - set(self.columns):
             raise ValueError(f"partition_by takes all columns ({', '.join(self.columns)}); leave one for the files")
         staged = []
         for number, (folder, rows) in enumerate(sorted(self._rows_by_folder(table).items())):
-            contents = table.take(rows).drop_columns(list(self.columns))
-            part = self.write_part(epoch, interval, f"{token}-{number}", partial(self._write, contents))
+            part = self.write_table(writer, table.take(rows), epoch, interval, f"{token}-{number}")
             staged.append(part._replace(folder=folder))
         return staged
-
-    def _write(self, table: pa.Table, path: str) -> None:
-        with open_output(path) as file:
-            self._tables.write_table(table, file)
 
     def _rows_by_folder(self, table: pa.Table) -> dict[str, list[int]]:
         """Folder -> indices of its rows."""

@@ -77,15 +77,43 @@ SCHEMA = pa.schema([("missing", pa.string()), ("int8", pa.float64())])
 
 
 def test_a_schema_is_kept_to():
-    assert table_of(columns(), SCHEMA).equals(table_of(plain(columns()), SCHEMA))
-    assert table_of(columns(), SCHEMA).schema == SCHEMA
+    few = columns(COLUMNS.select(["int8"]))
+    assert table_of(few, SCHEMA).equals(table_of(plain(few), SCHEMA))
+    assert table_of(few, SCHEMA).schema == SCHEMA
+
+
+@pytest.mark.parametrize(
+    "batch", [columns(), plain(columns()), columns(as_rows=True)], ids=["columns", "dicts", "rows"]
+)
+def test_a_field_that_is_no_column_is_refused(batch):
+    with pytest.raises(ValueError, match=r"it has a field 'float', but the columns are \['missing', 'int8'\]; leave"):
+        table_of(batch, SCHEMA)
+
+
+@pytest.mark.parametrize("batch", [columns(), plain(columns())], ids=["columns", "dicts"])
+def test_an_open_schema_takes_further_fields(batch):
+    table = table_of(batch, SCHEMA, is_open=True)
+    assert table.schema.names == ["missing", *[name for name in ["int8", *COLUMNS.schema.names[1:]]]]
+    assert table.schema.field("int8").type == pa.float64()
+    assert table.column("text").to_pylist() == ["a", None]
+
+
+def test_every_field_of_every_record_is_in_the_table():
+    rows = [{"order": 1}, {"coupon": "X", "order": 2}, {"lines": [{"sku": 1}, {"n": [beam.Row(at=Timestamp(0))]}]}]
+    table = table_of(Batch(rows, [0] * 3))
+    zero = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    assert table.to_pylist() == [
+        {"order": 1, "coupon": None, "lines": None},
+        {"order": 2, "coupon": "X", "lines": None},
+        {"order": None, "coupon": None, "lines": [{"sku": 1, "n": None}, {"sku": None, "n": [{"at": zero}]}]},
+    ]
 
 
 def test_what_does_not_fit_is_named():
     with pytest.raises(ValueError, match=r"element \{'int8': 1, .* does not fit the schema"):
         table_of(columns(), pa.schema([("text", pa.int64())]))
     with pytest.raises(ValueError, match="'x': 9223372036854775808} does not fit"):
-        table_of(Batch([{"x": 1}, {"x": 2**63}], [0, 0]))
+        table_of(Batch([{"x": 1}, {"x": 2**63}], [0, 0]), pa.schema({"x": pa.int64()}))
     with pytest.raises(TypeError, match="has no named fields"):
         table_of(Batch([5], [0]))
 

@@ -1,0 +1,150 @@
+"""One schema for all rows that a sink writes in a run: stated, or agreed on with the first epoch that has rows.
+
+Without a stated schema each task infers the columns of its own part of the first epoch. Before the commit the driver
+merges what the tasks have inferred (`RunSchema.settled`). The result is part of this and of every later commit. From
+the next epoch on it is sent to the tasks, which hold their rows to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import pyarrow as pa
+
+from headrace.lowlevel.records.record import Batch
+from headrace.sdk.io.inferred_columns import lasting_schema, merged
+from headrace.sdk.io.tables import table_of
+
+_OPEN, _CLOSED = b"O", b"C"
+"""First byte of an agreement: whether rows may have further columns."""
+
+
+class RunSchema:
+    """The columns of a sink.
+
+    Args:
+        stated: The schema that the program states; None to infer it.
+        unwritten: Columns that are not in the files, as they name folders. While only nulls are known of one, it has no
+            type; other columns are then text.
+
+    >>> driver, task = RunSchema(), RunSchema()
+    >>> parts = [task.table_of(Batch([row], [0])).schema for row in ({"order": 1}, {"order": 2, "coupon": None})]
+    >>> driver.settled(parts)
+    order: int64
+    coupon: string
+    >>> task.agree(driver.agreement())
+    >>> task.table_of(Batch([{"order": 1, "table": 5}], [0]))
+    Traceback (most recent call last):
+      ...
+    ValueError: element {'order': 1, 'table': 5} ...
+    """
+
+    def __init__(self, stated: pa.Schema | None = None, unwritten: Sequence[str] = ()) -> None:
+        self.stated = stated
+        self._unwritten = {*unwritten}
+        self.source: Callable[[], pa.Schema | None] | None = None
+        """On the driver: finds the columns of the source whose elements are written unchanged."""
+        self._agreed: pa.Schema | None = None
+        """What the first epoch has settled, or what the source knows."""
+        self._is_open = True
+        """Whether the first epoch is not committed, so that rows may have further columns."""
+
+    def __getstate__(self) -> dict[str, object]:
+        """What the driver alone needs stays there."""
+        return {**self.__dict__, "source": None}
+
+    # On the driver
+
+    def begin(self, anew: bool) -> None:
+        """Begin a run: one that goes on learns its schema from its newest commit."""
+        self._agreed, self._is_open = None, True
+        if anew and self.stated is None and self.source is not None:
+            self._agreed = self.source()
+
+    def agreement(self) -> bytes | None:
+        """What the tasks of the next epoch must know; None for nothing."""
+        if self.stated is not None or self._agreed is None:
+            return None
+        schema: bytes = self._agreed.serialize().to_pybytes()
+        return (_OPEN if self._is_open else _CLOSED) + schema
+
+    def settled(self, parts: Iterable[pa.Schema]) -> pa.Schema | None:
+        """The schema of the run, given those of the parts of an epoch; None if there are no rows yet.
+
+        Raises `ValueError` if the parts have no common schema.
+        """
+        if self.stated is not None:
+            return self.stated
+        found = list(parts)
+        if found and (self._is_open or self._untyped()):
+            schema = merged([*([] if self._agreed is None else [self._agreed]), *found])
+            fields = zip(schema, lasting_schema(schema), strict=True)
+            lasting = [field if field.name in self._unwritten else text for field, text in fields]
+            self.committed(pa.schema(lasting, schema.metadata))
+        return None if self._is_open else self._agreed
+
+    @property
+    def held(self) -> pa.Schema | None:
+        """The schema for every commit; None for none."""
+        return None if self._is_open else self._agreed
+
+    def committed(self, schema: pa.Schema) -> None:
+        """Take the schema of a commit."""
+        if self.stated is None:
+            self._agreed, self._is_open = schema, False
+
+    # In the task
+
+    def agree(self, agreement: bytes) -> None:
+        """Take what the driver says to the tasks of an epoch."""
+        self._is_open = agreement[:1] == _OPEN
+        self._agreed = pa.ipc.read_schema(pa.py_buffer(agreement[1:]))
+
+    def table_of(self, batch: Batch) -> pa.Table:
+        """The rows of a part. A column of which only nulls are known has the type `null`.
+
+        Raises:
+            ValueError: An element does not fit the schema, or the elements have no common one.
+            TypeError: An element has no named fields.
+        """
+        if self.stated is not None:
+            return _without_nulls(table_of(batch, self.stated))
+        if self._agreed is None or self._is_open:
+            return table_of(batch, self._agreed, is_open=True)
+        try:
+            return self._as_agreed(batch, self._agreed)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}. No schema is stated, so the columns are those of the first epoch of this run "
+                f"({_told(self._agreed)}); state all of them with schema=pyarrow.schema([...])"
+            ) from error
+
+    def _as_agreed(self, batch: Batch, agreed: pa.Schema) -> pa.Table:
+        if not self._untyped():
+            return table_of(batch, agreed)
+        table = table_of(
+            batch, pa.schema([field for field in agreed if not pa.types.is_null(field.type)]), is_open=True
+        )
+        allowed = pa.schema([field for field in table.schema if field.name in agreed.names])
+        # If there are other columns, it names an element that has one.
+        return table if len(allowed) == table.num_columns else table_of(batch, allowed)
+
+    def _untyped(self) -> bool:
+        """Whether only nulls are known of a column that is not in the files."""
+        return self._agreed is not None and any(pa.types.is_null(kind) for kind in self._agreed.types)
+
+
+def _told(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)[:500]
+
+
+def _without_nulls(table: pa.Table) -> pa.Table:
+    """The table. Raises `ValueError` for a null in a column that may have none."""
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if not field.nullable and column.null_count:
+            row = table.filter(column.is_null()).slice(0, 1).to_pylist()[0]
+            raise ValueError(
+                f"element {row!r:.200} does not fit the schema: column {field.name!r} may not be null; give it a value "
+                "before, with a Map, or leave nullable=False out"
+            )
+    return table
