@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pyarrow as pa
 
 from headrace.lowlevel.records.record import Batch
-from headrace.sdk.io.inferred_columns import lasting_schema, merged
-from headrace.sdk.io.tables import table_of
+from headrace.sdk.io.tables import REMEDY, table_of
 
 _OPEN, _CLOSED = b"O", b"C"
 """First byte of an agreement: whether rows may have further columns."""
@@ -148,3 +147,119 @@ def _without_nulls(table: pa.Table) -> pa.Table:
                 "before, with a Map, or leave nullable=False out"
             )
     return table
+
+
+def _nested(kind: pa.DataType, changed: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """A type whose inner types are changed."""
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, changed(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(changed(kind.value_type))
+    return kind
+
+
+def lasting_type(kind: pa.DataType) -> pa.DataType:
+    """The type that a column gets for good: one of which only nulls are known is text.
+
+    >>> lasting_type(pa.list_(pa.null()))
+    ListType(list<item: string>)
+    """
+    return pa.string() if pa.types.is_null(kind) else _nested(kind, lasting_type)
+
+
+def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """The type that holds the values of both, which may still be too large for it; None if there is none.
+
+    >>> common_type(pa.int64(), pa.float64()), common_type(pa.int64(), pa.string())
+    (DataType(double), None)
+    """
+    types = pa.types
+    if one == other or types.is_null(other):
+        return one
+    if types.is_null(one):
+        return other
+    if types.is_struct(one) and types.is_struct(other):
+        return _common_struct(one, other)
+    if types.is_list(one) and types.is_list(other):
+        item = common_type(one.value_type, other.value_type)
+        return None if item is None else pa.list_(item)
+    if types.is_timestamp(one) and types.is_timestamp(other):
+        unit = min(one.unit, other.unit, key=("ns", "us", "ms", "s").index)
+        return pa.timestamp(unit, one.tz) if (one.tz is None) == (other.tz is None) else None
+    return _common_number(one, other)
+
+
+def _common_struct(one: pa.StructType, other: pa.StructType) -> pa.DataType | None:
+    kinds = {field.name: field.type for field in one}
+    for field in other:
+        kind = common_type(kinds.get(field.name, pa.null()), field.type)
+        if kind is None:
+            return None
+        kinds[field.name] = kind
+    return pa.struct([pa.field(name, kind) for name, kind in kinds.items()])
+
+
+def _common_number(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    types, both = pa.types, (one, other)
+    if any(types.is_decimal(kind) for kind in both):
+        if not all(types.is_decimal(kind) or types.is_integer(kind) for kind in both):
+            return None
+        scale = max(kind.scale for kind in both if types.is_decimal(kind))
+        wide = any(types.is_decimal256(kind) for kind in both)
+        return pa.decimal256(76, scale) if wide else pa.decimal128(38, scale)
+    if not all(types.is_integer(kind) or types.is_floating(kind) for kind in both):
+        return None
+    if any(types.is_floating(kind) for kind in both):
+        return pa.float64()
+    return pa.uint64() if pa.uint64() in both else pa.int64()
+
+
+def merged(schemas: Iterable[pa.Schema]) -> pa.Schema:
+    """The columns of all schemas, in the order in which they come, with types that hold the values of all.
+
+    Raises `ValueError` that names a column without such a type.
+
+    >>> merged([pa.schema({"a": pa.null()}), pa.schema({"b": pa.string(), "a": pa.int64()})]).types
+    [DataType(int64), DataType(string)]
+    """
+    fields: dict[str, pa.Field] = {}
+    metadata = None
+    for schema in schemas:
+        metadata = metadata or schema.metadata
+        for field in schema:
+            known = fields.setdefault(field.name, field)
+            kind = common_type(known.type, field.type)
+            if kind is None:
+                raise ValueError(
+                    f"column {field.name!r} has values of type {known.type} in one part and of type {field.type} in "
+                    f"another; map them to one type before, or {REMEDY}"
+                )
+            fields[field.name] = known if kind == known.type else known.with_type(kind)
+    return pa.schema(list(fields.values()), metadata)
+
+
+def lasting_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with `lasting_type` for each column."""
+    fields = [field if (kind := lasting_type(field.type)) == field.type else field.with_type(kind) for field in schema]
+    return pa.schema(fields, schema.metadata)
+
+
+def with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows of a part in the columns of `merged` schemas; columns that the part lacks are null.
+
+    Raises `ValueError` that names a column with a value that its type does not hold.
+    """
+    columns = []
+    for field in schema:
+        if field.name not in table.column_names:
+            columns.append(pa.nulls(table.num_rows, field.type))
+            continue
+        column = table.column(field.name)
+        try:
+            columns.append(column if column.type == field.type else pa.array(column.to_pylist(), field.type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            raise ValueError(
+                f"column {field.name!r} is of type {column.type} in one part and needs to be {field.type} for another, "
+                f"but not all of its values fit ({error}); {REMEDY}"
+            ) from error
+    return pa.Table.from_arrays(columns, schema=schema)

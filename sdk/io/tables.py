@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -16,10 +17,12 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.records.value_schema import Named
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.expressions.element_schema import Fields, Instant, Single
-from headrace.sdk.io.inferred_columns import inferred_table
 from headrace.sdk.io.records import as_record
 from headrace.sdk.model.row import Row
 
+REMEDY = "state the columns with schema=pyarrow.schema([...])"
+"""What to do if no schema can be inferred."""
+_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError)
 _INSTANT = pa.timestamp("us", "UTC")
 _PLAIN = frozenset((type(None), bool, int, float, str, bytes, Decimal, datetime, date, time, timedelta))
 """Types of values that are no records and contain none."""
@@ -183,6 +186,116 @@ def _require_whole(records: list[dict[str, object]], field: pa.Field) -> None:
                 f"element {record!r:.200} does not fit the schema: a part of {value!r:.80} would be lost in column "
                 f"{field.name!r} of type {field.type}"
             )
+
+
+def inferred_table(records: Sequence[Mapping[str, object]], known: pa.Schema | None = None) -> pa.Table:
+    """A table with every field that some record has, in the order in which they come; null where a record has none.
+
+    Args:
+        records: The records.
+        known: Columns whose types are known; they come first. The other types follow from the values. Of a column of
+            nulls the type is `null`, and decimals have the greatest precision, as later values may need it.
+
+    Raises:
+        ValueError: The values of a field have no common type; it names the field and a value.
+
+    >>> inferred_table([{"order": 1}, {"order": 2, "coupon": "X"}]).to_pylist()
+    [{'order': 1, 'coupon': None}, {'order': 2, 'coupon': 'X'}]
+    """
+    known = pa.schema([]) if known is None else known
+    names = dict.fromkeys(chain(known.names, *records))
+    if unnamed := [name for name in names if not isinstance(name, str)]:
+        raise ValueError(f"field {unnamed[0]!r:.80} has a {type(unnamed[0]).__name__} as its name; names are text")
+    types = {field.name: field.type for field in known}
+    columns = [_inferred_column(name, [record.get(name) for record in records], types.get(name)) for name in names]
+    fields = [
+        known.field(name) if name in types else pa.field(name, column.type)
+        for name, column in zip(names, columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields, known.metadata))
+
+
+def _inferred_column(name: str, values: Sequence[object], kind: pa.DataType | None) -> pa.Array:
+    if kind is not None:
+        return pa.array(values, kind)
+    try:
+        return _array(values)
+    except _ERRORS as error:
+        raise ValueError(_no_type(name, values, error)) from error
+
+
+def _array(values: Sequence[object]) -> pa.Array:
+    try:
+        column = pa.array(values)
+    except OverflowError:
+        # Arrow takes whole numbers for 64 bits with a sign.
+        column = pa.array(values, pa.uint64())
+    except pa.ArrowInvalid:
+        # Arrow takes the type of the first value; whole numbers before a fraction are no error.
+        kinds = {type(value) for value in values if value is not None}
+        if not kinds <= {int, float}:
+            raise
+        column = pa.array(values, pa.float64())
+    exact = _exact_type(values, column.type)
+    return column if exact == column.type else pa.array(values, exact)
+
+
+def _exact_type(values: Iterable[object], kind: pa.DataType) -> pa.DataType:
+    """The type that loses nothing of values for which Arrow infers `kind`; decimals get the greatest precision.
+
+    Raises `ValueError` for values of several kinds of which Arrow would make one.
+    """
+    present = [value for value in values if value is not None]
+    types = pa.types
+    if types.is_list(kind):
+        items = chain.from_iterable(cast("list[Iterable[object]]", present))
+        return pa.list_(_exact_type(items, kind.value_type))
+    if types.is_struct(kind):
+        if not kind.num_fields:
+            raise ValueError("a record without fields has no type")
+        records = cast("list[Mapping[str, object]]", present)
+        inner = {field.name: [record.get(field.name) for record in records] for field in kind}
+        return pa.struct([pa.field(field.name, _exact_type(inner[field.name], field.type)) for field in kind])
+    if types.is_decimal(kind):
+        # The precision of some values would be too small for others.
+        return pa.decimal128(38, kind.scale) if types.is_decimal128(kind) else pa.decimal256(76, kind.scale)
+    if types.is_date(kind):
+        _refuse_both(present, lambda value: isinstance(value, datetime), "dates", "times of day")
+    elif types.is_binary(kind):
+        _refuse_both(present, lambda value: isinstance(value, str), "bytes", "text")
+    elif types.is_timestamp(kind):
+        _refuse_both(present, lambda value: getattr(value, "tzinfo", None) is None, "instants", "times without a zone")
+        # Arrow would cut the timestamps of pandas.
+        return pa.timestamp("ns", kind.tz) if any(getattr(value, "nanosecond", 0) for value in present) else kind
+    elif types.is_duration(kind) and any(getattr(value, "nanoseconds", 0) for value in present):
+        return pa.duration("ns")
+    return kind
+
+
+def _refuse_both(values: Sequence[object], is_second: Callable[[object], bool], first: str, second: str) -> None:
+    found = [*map(is_second, values)]
+    if True in found and False in found:
+        one, other = values[found.index(False)], values[found.index(True)]
+        raise ValueError(f"{one!r:.80} and {other!r:.80} are {first} and {second}")
+
+
+def _no_type(name: str, values: Sequence[object], error: Exception) -> str:
+    """The message that names the value by which a column has no type."""
+    first: object = None
+    for value in values:
+        try:
+            kind = _array([value]).type
+        except _ERRORS as reason:
+            return f"field {name!r} has the value {value!r:.80}, for which Arrow infers no type ({reason}); {REMEDY}"
+        try:
+            both = _array([first, value]).type
+        except _ERRORS:
+            return (
+                f"field {name!r} has values of types without a common one: {first!r:.80} ({_array([first]).type}) and "
+                f"{value!r:.80} ({kind}); map them to one, or {REMEDY}"
+            )
+        first = value if first is None and not pa.types.is_null(both) else first
+    return f"the values of field {name!r} have no common type ({error}); map them to one, or {REMEDY}"
 
 
 def has_losses(kind: pa.DataType) -> bool:

@@ -30,8 +30,7 @@ from headrace.sdk.io.files.output_files import (
     output_of,
 )
 from headrace.sdk.io.files.shards import show_committed
-from headrace.sdk.io.inferred_columns import lasting_schema, with_schema
-from headrace.sdk.io.run_schema import RunSchema
+from headrace.sdk.io.run_schema import RunSchema, lasting_schema, with_schema
 
 _log = logging.getLogger(__name__)
 IfExists = Literal["replace", "error", "append"]

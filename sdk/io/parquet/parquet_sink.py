@@ -13,9 +13,8 @@ from headrace.sdk.io.files.beam_arguments import refuse_unless
 from headrace.sdk.io.files.file_sink import FileSink, IfExists
 from headrace.sdk.io.files.filesystem import Path, filesystem_of, open_output
 from headrace.sdk.io.files.windowed_files import WriteFiles
-from headrace.sdk.io.inferred_columns import with_schema
 from headrace.sdk.io.parquet.partitioned_sink import PartitionedSink
-from headrace.sdk.io.run_schema import RunSchema
+from headrace.sdk.io.run_schema import RunSchema, with_schema
 from headrace.sdk.io.tables import check_column_names, check_schema
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
