@@ -18,6 +18,8 @@ from headrace.lowlevel.checkpoint.manifest.fingerprint import (
     Fingerprint,
     Member,
     aspects_changed,
+    has_default_name,
+    is_perhaps_another,
 )
 from headrace.lowlevel.errors import TopologyChangeError
 from headrace.lowlevel.sinks.sink import TapSink
@@ -135,10 +137,10 @@ def change_of(stored: Stored, new: Fingerprint, consent: Consent) -> Change:
     old, now = _with_contents(stored.topology), _with_contents(new)
     kept, refused = set(), []
     for key in old.keys() & now.keys():
-        if not (changes := aspects_changed(old[key], now[key])):
+        if (reason := _unusable(old[key], now[key])) is None:
             kept.add(key)
         elif not consent.discards(key[1]):
-            refused.append(_meaning_lost(changes, key[1]))
+            refused.append(reason)
     removed = [old[key] for key in old if key not in now]
     refused += [_removal(member) for member in removed if member.signature and not consent.lets_go(member.name)]
     refused += _undelivered(stored, new, consent)
@@ -170,10 +172,10 @@ def _from_archive(
     discarded = {key for key in archived if consent.discards(key[1])}
     for key in archived.keys() - discarded:
         if key in new:
-            if changes := aspects_changed(archived[key], now[key]):
-                refused.append(_meaning_lost(changes, key[1]))
-            else:
+            if (reason := _unusable(archived[key], now[key])) is None:
                 restored.add(key)
+            else:
+                refused.append(reason)
     return frozenset(restored), frozenset(discarded), refused
 
 
@@ -206,6 +208,22 @@ def _undelivered(stored: Stored, new: Fingerprint, consent: Consent) -> Iterable
             )
 
 
+def _unusable(old: Member, new: Member) -> str | None:
+    """Why the data that is stored for a member cannot be that of another one with its name; None if it can."""
+    if changes := aspects_changed(old, new):
+        return _meaning_lost(changes, new.name)
+    return _mistakable(new.name) if is_perhaps_another(old, new) else None
+
+
+def _mistakable(name: str) -> str:
+    return (
+        f"the data stored for {name!r} may be that of another step: several steps have, or had, this default label, as "
+        "their functions are alike and have no names, and since then one was added, moved, removed, or given another "
+        f"input or other values; give the step that the data belongs to the label {name!r}, and the others labels of "
+        f"their own, or begin without the stored data: {_option('discard_stored', name)}"
+    )
+
+
 def _meaning_lost(changes: Iterable[str], name: str) -> str:
     return (
         f"{', '.join(changes)}, so the stored data would lose its meaning; keep it as it was, give the step "
@@ -215,8 +233,16 @@ def _meaning_lost(changes: Iterable[str], name: str) -> str:
 
 def _removal(member: Member) -> str:
     data = "its position" if member.kind == INJECTOR else "its state and timers"
+    back = "give it its name back"
+    if has_default_name(member):
+        back = f"its label follows from its function; if only the function was edited, label the step {member.name!r}"
+    elif "<lambda at " in member.name:
+        back = (
+            "release 0.1 made its label of the line of its function; give the step of this program that it is the "
+            f"label {member.name!r}"
+        )
     return (
-        f"{member} is gone; give it its name back, or have {data} archived, to be restored when it comes back: "
+        f"{member} is gone; {back}, or have {data} archived, to be restored when it comes back: "
         f"{_option('allow_removed', member.name)}"
     )
 

@@ -19,6 +19,9 @@ from headrace.lowlevel.topology.nodes import Inline, Keyed
 from headrace.lowlevel.topology.redelivery import refuse_unrecognised
 from headrace.lowlevel.topology.weak_productions import refuse_impossible
 
+UNSHARED = "1 of 1"
+"""The value in `Topology.default_names` for a name that nothing else could have."""
+
 
 @dataclass(slots=True)
 class Topology:
@@ -47,6 +50,9 @@ class Topology:
     """Sink name -> (stream, sink)."""
     key_coder: KeyCoder = STANDARD_KEYS
     """How keys become bytes."""
+    default_names: dict[str, str] = field(default_factory=dict)
+    """Computation or injector whose name is not from the program, so that several could have it -> which one it is:
+    `UNSHARED`, or its number among them and what else tells them apart."""
     task_begins: Callable[[], object] | None = None
     """Called at the start of each task, in the process and thread of the task, before any other code of the topology;
     None for no call. It travels with the topology to the workers."""

@@ -35,6 +35,7 @@ def joined_topology(topology: Topology, more: Topology) -> Topology:
         keyed=topology.keyed | more.keyed,
         inlines=topology.inlines | more.inlines,
         sinks=topology.sinks | more.sinks,
+        default_names=topology.default_names | more.default_names,
     )
 
 

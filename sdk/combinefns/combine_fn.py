@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Generic, Protocol, TypeAlias, TypeVar, cast
 
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.model.labels import label_of
+from headrace.sdk.model.labels import label_of, place_of
 from headrace.sdk.typehints.io_type_hints import WithTypeHints
 
 ElementT = TypeVar("ElementT")
@@ -335,7 +335,7 @@ def require_combiner(
     except TypeError as error:
         further = f" and further arguments ({error})" if args or kwargs else ""
         raise TypeError(
-            f"{label_of(function)} takes {signature}, but a function that combines is given one iterable of all values"
+            f"{place_of(function)} takes {signature}, but a function that combines is given one iterable of all values"
             f"{further}; write one such as `lambda values: sum(values)`, or a CombineFn, whose add_input(accumulator, "
             "value) takes two"
         ) from None

@@ -23,6 +23,7 @@ from headrace.lowlevel.topology.redelivery import Once, by_record_id
 from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.coders.registry import registry
 from headrace.sdk.compiler.collection_graph import CollectionGraph, planned_step
+from headrace.sdk.compiler.default_names import default_names
 from headrace.sdk.compiler.execution_strategy import ExecutionStrategy, grouping_strategy, one_for_each_step
 from headrace.sdk.compiler.groupings import GroupingPlan, add_grouping, key_of
 from headrace.sdk.compiler.side_inputs import add_gate, add_side_input
@@ -134,6 +135,8 @@ class _Compiler:
                 takes_back=self._graph.may_retract(collection),
                 readers=self._graph.side_input_readers(collection),
             )
+        names = [*self._topology.keyed, *self._topology.injectors]
+        self._topology.default_names.update(default_names(self._graph.steps, names))
         for strategy in self.strategies if _log.isEnabledFor(logging.INFO) else ():
             _log.info("%s", strategy)
         return self._topology

@@ -13,7 +13,7 @@ from headrace.lowlevel.columnar.arrow_arrays import numbers_in
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSchema
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple
-from headrace.sdk.model.labels import label_of
+from headrace.sdk.model.labels import place_of
 
 
 class Unable(Exception):
@@ -55,7 +55,7 @@ class BatchView:
     def shape_of(self, function: object) -> ValueSchema:
         """The shape of the results of a function of the elements. Raises `Unable`, or an error of Arrow's."""
         if not isinstance(function, ColumnFunction):
-            raise Unable(f"{label_of(function)} is a function of one element")
+            raise Unable(f"{place_of(function)} is a function of one element")
         return function.on_columns(self)
 
     def pair(self) -> tuple[ValueSchema, ValueSchema]:
@@ -117,7 +117,7 @@ def why_not_vectorized(function: object) -> str | None:
     'len is a function of one element'
     """
     if not isinstance(function, ColumnFunction):
-        return f"{label_of(function)} is a function of one element"
+        return f"{place_of(function)} is a function of one element"
     return next(filter(None, map(why_not_vectorized, function.column_parts())), None)
 
 

@@ -17,7 +17,7 @@ from headrace.sdk.expressions.expression_tree import Attribute, FromEngine, Item
 from headrace.sdk.expressions.outer_names import CONSTANTS, outer_value
 from headrace.sdk.expressions.translated_function import EventTime, Made, TranslatedFunction, Value
 from headrace.sdk.functions.arguments import Arguments, Converted, Given, given_of
-from headrace.sdk.functions.function_ast import is_assigned_inside, returned_by, tree_of
+from headrace.sdk.model.function_ast import is_assigned_inside, returned_by, tree_of
 from headrace.sdk.model.special_outputs import INSTANTS, STAMPED
 
 

@@ -20,6 +20,7 @@ from headrace.sdk.graph.pvalue import (
     Step,
     Transform,
 )
+from headrace.sdk.model.labels import has_function_without_name
 from headrace.sdk.options import PipelineOptions
 
 
@@ -38,6 +39,8 @@ class PipelineGraph(BasePipeline):
         self._root = self._around = AppliedPTransform(None, None)
         """The pipeline itself; and the step that is being applied, or the pipeline."""
         self._labels: set[str] = set()
+        self._alike: dict[str, list[Step]] = {}
+        """Full label -> the steps that have it by default, though their functions have no names."""
 
     def apply(self, transform: Transform[InT, OutT], inputs: object, label: str | None = None) -> OutT:
         """Apply a transform to a collection, or to nested tuples, lists and dicts of them; what `|` does.
@@ -52,7 +55,9 @@ class PipelineGraph(BasePipeline):
         if not isinstance(transform, PTransform):
             raise TypeError(f"expected a transform, got {transform!r}; write pcollection | Map(function), say")
         applied: PTransform[InT, OutT] = transform
-        step = Step(self._claim(label or applied.label), applied, self._inputs_of(applied, inputs))
+        named_by_default = label is None and applied.has_default_label
+        step = Step(self._claim(label or applied.label, named_by_default), applied, self._inputs_of(applied, inputs))
+        self._group(step, label or applied.label, named_by_default)
         self.steps.append(step)
         check_inputs(step, applied, inputs)
         with self._inside(AppliedPTransform(self._around, step, _by_name(inputs))) as node:
@@ -61,15 +66,32 @@ class PipelineGraph(BasePipeline):
         type_outputs(step, applied, inputs, result)
         return result
 
-    def _claim(self, label: str) -> str:
-        full_label = "/".join(filter(None, [self.current_label, label]))
-        if full_label in self._labels:
-            raise RuntimeError(
-                f"a step with the label {full_label!r} already exists in the pipeline; "
-                "give this one a label of its own: pcollection | 'label' >> transform"
-            )
+    def _claim(self, label: str, by_default: bool) -> str:
+        """A full label that no other step has; functions without names are numbered where their labels are equal."""
+        full_label = wanted = self._full(label)
+        number = 1
+        while full_label in self._labels:
+            if not (by_default and has_function_without_name(label)):
+                raise RuntimeError(
+                    f"a step with the label {full_label!r} already exists in the pipeline; "
+                    "give this one a label of its own: pcollection | 'label' >> transform"
+                )
+            number += 1
+            full_label = f"{wanted}_{number}"
         self._labels.add(full_label)
         return full_label
+
+    def _full(self, label: str) -> str:
+        return "/".join(filter(None, [self.current_label, label]))
+
+    def _group(self, step: Step, label: str, by_default: bool) -> None:
+        """Note the steps whose default labels are equal."""
+        around = () if self._around.step is None else self._around.step.alike
+        if by_default and has_function_without_name(label):
+            group = self._alike.setdefault(self._full(label), [])
+            group.append(step)
+            around = (*around, (step, group))
+        step.alike = around
 
     def has_label(self, full_label: str) -> bool:
         """See `BasePipeline`."""

@@ -66,6 +66,11 @@ class PTransform(Generic[InT, OutT]):
     def label(self, label: str | None) -> None:
         self._label = label
 
+    @property
+    def has_default_label(self) -> bool:
+        """Whether the transform was given no label."""
+        return not self._label
+
     def default_label(self) -> str:
         """The label of a transform that was given none."""
         return type(self).__name__
@@ -209,8 +214,12 @@ class _Chain(PTransform[InT, OutT]):
     """Two transforms, one after the other."""
 
     def __init__(self, *parts: SomeTransform) -> None:
-        super().__init__("|".join(part.label for part in parts))
+        super().__init__()
         self._parts = parts
+
+    def default_label(self) -> str:
+        """The labels of the parts."""
+        return "|".join(part.label for part in self._parts)
 
     def __or__(self, after: PTransform[OutT, T]) -> PTransform[InT, T]:
         if not isinstance(after, PTransform):

@@ -170,6 +170,9 @@ class Step:
     inputs: list[PValue]
     outputs: dict[str | None, PCollection[object]] = field(default_factory=dict)
     """Tag -> collection that this step itself puts out; empty for a composite step."""
+    alike: tuple[tuple[Step, list[Step]], ...] = ()
+    """Those of this step and the steps around it whose default label has a function without a name, outermost first,
+    each with all steps that have the same default label, in the order of the program."""
 
     def add_output(self, output: PCollection[object]) -> None:
         """Make a collection an output of this step."""

@@ -23,7 +23,7 @@ from headrace.runners.beam import HeadraceRunner
 from headrace.runners.beam.functions import keys
 from headrace.runners.beam.functions.plain_keys import NoKeys
 from headrace.runners.beam.io import parquet_rows
-from headrace.sdk.functions.function_ast import CALLED
+from headrace.sdk.model.function_ast import CALLED
 from tests.depth import examples
 
 LEAST = 2

@@ -9,12 +9,14 @@ from typing import NamedTuple
 from headrace.lowlevel.injectors.injector import Injector
 from headrace.lowlevel.stored_names import public_name
 from headrace.lowlevel.topology.nodes import Keyed
-from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.topology.topology import UNSHARED, Topology
 
 INJECTOR, COMPUTATION, INLINE, SINK = "injector", "computation", "inline computation", "sink"
 """The kinds of members."""
 IDS = "ids of records"
 """The signature aspect of a computation that stores record ids."""
+DEFAULT_NAME = "default label"
+"""The signature aspect of a member whose name is not from the program; see `Topology.default_names`."""
 
 
 class Member(NamedTuple):
@@ -53,6 +55,7 @@ class Fingerprint(NamedTuple):
         members += [
             _computation(node, not identified.keys().isdisjoint(node.inputs)) for node in topology.keyed.values()
         ]
+        members = [_with_default_name(member, topology.default_names.get(member.name)) for member in members]
         for inline in topology.inlines.values():
             inputs, outputs = tuple(sorted(inline.inputs)), tuple(sorted(inline.outputs))
             members.append(Member(INLINE, inline.name, _class(inline.computation), inputs, outputs))
@@ -107,6 +110,8 @@ def _changes(old: Member, new: Member) -> list[str]:
     for field, before, after in (("inputs", old.inputs, new.inputs), ("outputs", old.outputs, new.outputs)):
         if before != after:
             found.append(f"{new} has {field} {', '.join(after) or 'none'} instead of {', '.join(before) or 'none'}")
+    if is_perhaps_another(old, new):
+        found.append(f"{new} may be another step with the same default label")
     return found + aspects_changed(old, new)
 
 
@@ -121,8 +126,24 @@ def aspects_changed(old: Member, new: Member) -> list[str]:
     return [
         f"{new} has {aspect} {now.get(aspect, 'none')} instead of {value}"
         for aspect, value in old.signature
-        if now.get(aspect) != value and aspect != IDS
+        if now.get(aspect) != value and aspect not in (IDS, DEFAULT_NAME)
     ]
+
+
+def has_default_name(member: Member) -> bool:
+    """Whether a member with stored data has a name that is not from the program."""
+    return any(aspect == DEFAULT_NAME for aspect, _ in member.signature)
+
+
+def is_perhaps_another(old: Member, new: Member) -> bool:
+    """Whether a member may have the name of another one by default, as the program has or had several such members.
+
+    >>> sums = Member("computation", "CombinePerKey(<lambda v: v>)", "Grouping", (), (), ((DEFAULT_NAME, "1 of 1"),))
+    >>> is_perhaps_another(sums, sums), is_perhaps_another(sums, sums._replace(signature=((DEFAULT_NAME, "1 of 2"),)))
+    (False, True)
+    """
+    before, now = dict(old.signature).get(DEFAULT_NAME, UNSHARED), dict(new.signature).get(DEFAULT_NAME)
+    return now is not None and now != before
 
 
 def _shown(levels: Iterable[Iterable[str]]) -> str:
@@ -145,6 +166,12 @@ def _computation(node: Keyed, identified: bool) -> Member:
         signature[IDS] = "kept"
     inputs, outputs = tuple(sorted(node.inputs)), tuple(sorted(node.outputs))
     return Member(COMPUTATION, node.name, _class(node.computation), inputs, outputs, tuple(sorted(signature.items())))
+
+
+def _with_default_name(member: Member, default_name: str | None) -> Member:
+    if default_name is None or not member.signature:
+        return member
+    return member._replace(signature=tuple(sorted((*member.signature, (DEFAULT_NAME, default_name)))))
 
 
 def _class(instance: object) -> str:

@@ -26,9 +26,9 @@ from headrace.sdk.expressions.udf_translation import why_not_translated
 from headrace.sdk.functions.arguments import Constant, Given, given_of
 from headrace.sdk.functions.column_do_fn import ColumnDoFn
 from headrace.sdk.functions.do_fn import FilterFn, FunctionDoFn, MapFn, MapTupleFn
-from headrace.sdk.functions.function_ast import CALLED, is_watched
 from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
-from headrace.sdk.model.labels import label_of
+from headrace.sdk.model.function_ast import CALLED, is_watched
+from headrace.sdk.model.labels import place_of
 from headrace.sdk.operators.fusion.element_counts import Throughput
 from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan, Step, WindowStep
 from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions
@@ -123,7 +123,7 @@ def _is_replaceable(step: ElementStep, seen: TranslatedFunction) -> bool:
 
 
 def _called(function: object) -> str:
-    return f"{label_of(function)} is called for each"
+    return f"{place_of(function)} is called for each"
 
 
 def _function(step: ElementStep) -> object:

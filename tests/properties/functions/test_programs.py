@@ -16,7 +16,7 @@ from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.expressions.arrow_schema import shape_of_rows
-from headrace.sdk.functions.function_ast import CALLED
+from headrace.sdk.model.function_ast import CALLED
 from tests.depth import examples
 from tests.properties.functions.test_vectorized_stage import anything, stage_of
 from tests.properties.programs import (

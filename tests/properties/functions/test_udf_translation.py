@@ -24,7 +24,7 @@ from headrace.sdk.expressions.batch_view import BatchView, Unable
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple
 from headrace.sdk.expressions.udf_translation import translate_function
 from headrace.sdk.functions.arguments import bind
-from headrace.sdk.functions.function_ast import is_watched, tree_of
+from headrace.sdk.model.function_ast import is_watched, tree_of
 from headrace.sdk.windows import TimestampedValue
 from tests.properties.functions.test_vectorized_stage import anything, run, stage_of
 
@@ -240,7 +240,7 @@ def test_lambdas_inside_each_other_are_told_apart():
 
 OF_ONE_LINE = """
 import ast
-from headrace.sdk.functions.function_ast import tree_of
+from headrace.sdk.model.function_ast import tree_of
 
 pair = (lambda row: row["a"], lambda row: row["b"])
 other = (lambda row: row["a"], lambda line: line["b"])

@@ -31,7 +31,12 @@ def tree_of(function: object) -> Tree | None:
     None also while a debugger or a coverage tool is active, as it must see the function called, and where `CALLED` is
     set.
     """
-    if type(function) is not FunctionType or os.environ.get(CALLED) == "1" or is_watched():
+    return None if os.environ.get(CALLED) == "1" or is_watched() else definition_of(function)
+
+
+def definition_of(function: object) -> Tree | None:
+    """As `tree_of`, but also while a debugger or a coverage tool is active."""
+    if type(function) is not FunctionType:
         return None
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)
