@@ -15,13 +15,13 @@ from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.ptransform import PTransform
 
+from headrace.runners.beam.labels import StableLabels, TranslatedPipeline
 from headrace.runners.beam.native import refuse_external
 from headrace.runners.beam.rules import RULES
 from headrace.runners.beam.run.options import HeadraceOptions, engine_options, refuse_misspelt, runtime_values
 from headrace.runners.beam.run.pipeline_run import PipelineRun, StoppableRunner
 from headrace.runners.beam.run.result import HeadraceResult
 from headrace.runners.beam.translation import Translation
-from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner
 
 _compile_log = logging.getLogger("headrace.sdk.compile")
@@ -72,8 +72,11 @@ class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types
         pipeline.visit(look)
         is_streaming = look.unbounded or bool(options.view_as(StandardOptions).streaming)
         run = PipelineRun(cast(StoppableRunner, runner), values, is_streaming, waits=is_streaming and not look.scripted)
-        translated = Pipeline(run, engine_options(options))
-        Translation(translated, RULES).translate(pipeline.transforms_stack[0])
+        root = pipeline.transforms_stack[0]
+        labels = StableLabels(root)
+        run.shown = labels.beams
+        translated = TranslatedPipeline(run, engine_options(options), labels)
+        Translation(translated, RULES).translate(root)
         # A pipeline without steps is a mistake in the sdk, and has nothing to do in Beam.
         run.begin(translated.run if translated.steps else lambda: None)
         return HeadraceResult(run)

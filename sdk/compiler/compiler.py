@@ -9,7 +9,7 @@ topology.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -20,10 +20,9 @@ from headrace.lowlevel.records.record import KeyExtractor
 from headrace.lowlevel.sinks.sink import ReleasingSink
 from headrace.lowlevel.topology.interval_computation import IntervalComputation
 from headrace.lowlevel.topology.redelivery import Once, by_record_id
-from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.topology.topology import UNSHARED, Topology
 from headrace.sdk.coders.registry import registry
 from headrace.sdk.compiler.collection_graph import CollectionGraph, planned_step
-from headrace.sdk.compiler.default_names import default_names
 from headrace.sdk.compiler.execution_strategy import ExecutionStrategy, grouping_strategy, one_for_each_step
 from headrace.sdk.compiler.groupings import GroupingPlan, add_grouping, key_of
 from headrace.sdk.compiler.side_inputs import add_gate, add_side_input
@@ -136,7 +135,7 @@ class _Compiler:
                 readers=self._graph.side_input_readers(collection),
             )
         names = [*self._topology.keyed, *self._topology.injectors]
-        self._topology.default_names.update(default_names(self._graph.steps, names))
+        self._topology.default_names.update(_default_names(self._graph.steps, names))
         for strategy in self.strategies if _log.isEnabledFor(logging.INFO) else ():
             _log.info("%s", strategy)
         return self._topology
@@ -383,3 +382,15 @@ def _grouping_inputs(entry: Exit) -> dict[str, GroupingInputForm]:
     if entry.spare is not None:
         streams[entry.spare] = GroupingInputForm.WINDOWED
     return streams
+
+
+def _default_names(steps: Iterable[Step], names: Iterable[str]) -> dict[str, str]:
+    """Computation or injector -> which one it is of those with its default label; see `Topology.default_names`."""
+    alike = {step.full_label: step.alike for step in steps if step.alike}
+    found = {}
+    for name in names if alike else ():
+        ends = [*(place for place, letter in enumerate(name) if letter in "/#"), len(name)]
+        label = next((name[:end] for end in reversed(ends) if name[:end] in alike), None)
+        if label is not None:
+            found[name] = "; ".join(filter(None, (step.description() for step in alike[label]))) or UNSHARED
+    return found

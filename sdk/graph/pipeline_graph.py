@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import cast
 
+from headrace.sdk.graph.alike_steps import AlikeStep, labels_before
 from headrace.sdk.graph.build_checks import check_inputs, type_outputs
 from headrace.sdk.graph.pipeline_visitor import AppliedPTransform, PipelineVisitor
 from headrace.sdk.graph.ptransform import NamedPTransform, PTransform, named_values
 from headrace.sdk.graph.pvalue import (
+    Alike,
     BasePipeline,
     DoOutputsTuple,
     InT,
@@ -39,7 +42,7 @@ class PipelineGraph(BasePipeline):
         self._root = self._around = AppliedPTransform(None, None)
         """The pipeline itself; and the step that is being applied, or the pipeline."""
         self._labels: set[str] = set()
-        self._alike: dict[str, list[Step]] = {}
+        self._alike: dict[str, list[AlikeStep]] = {}
         """Full label -> the steps that have it by default, though their functions have no names."""
 
     def apply(self, transform: Transform[InT, OutT], inputs: object, label: str | None = None) -> OutT:
@@ -55,9 +58,13 @@ class PipelineGraph(BasePipeline):
         if not isinstance(transform, PTransform):
             raise TypeError(f"expected a transform, got {transform!r}; write pcollection | Map(function), say")
         applied: PTransform[InT, OutT] = transform
-        named_by_default = label is None and applied.has_default_label
-        step = Step(self._claim(label or applied.label, named_by_default), applied, self._inputs_of(applied, inputs))
-        self._group(step, label or applied.label, named_by_default)
+        by_default = label is None and applied.has_default_label
+        label, alike = label or applied.label, () if self._around.step is None else self._around.step.alike
+        if self._around.step is None:
+            label, alike = self.outermost(label)
+        step = Step(self._claim(label, by_default), applied, self._inputs_of(applied, inputs), alike=alike)
+        if by_default and has_function_without_name(label):
+            self._group(step, label)
         self.steps.append(step)
         check_inputs(step, applied, inputs)
         with self._inside(AppliedPTransform(self._around, step, _by_name(inputs))) as node:
@@ -84,14 +91,15 @@ class PipelineGraph(BasePipeline):
     def _full(self, label: str) -> str:
         return "/".join(filter(None, [self.current_label, label]))
 
-    def _group(self, step: Step, label: str, by_default: bool) -> None:
-        """Note the steps whose default labels are equal."""
-        around = () if self._around.step is None else self._around.step.alike
-        if by_default and has_function_without_name(label):
-            group = self._alike.setdefault(self._full(label), [])
-            group.append(step)
-            around = (*around, (step, group))
-        step.alike = around
+    def _group(self, step: Step, label: str) -> None:
+        """Note a step whose default label others may have."""
+        group = self._alike.setdefault(self._full(label), [])
+        group.append(AlikeStep(group, step.transform, partial(labels_before, step)))
+        step.alike = (*step.alike, group[-1])
+
+    def outermost(self, label: str) -> tuple[str, tuple[Alike, ...]]:
+        """The label of a step that is in no other step, and what others are like of a translated graph around it."""
+        return label, ()
 
     def has_label(self, full_label: str) -> bool:
         """See `BasePipeline`."""

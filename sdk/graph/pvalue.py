@@ -31,6 +31,13 @@ class Transform(Protocol[InT, OutT]):
         """What the transform makes of its input."""
 
 
+class Alike(Protocol):
+    """A step that others may be like; `AlikeStep` is one."""
+
+    def description(self) -> str | None:
+        """What tells the step from those that are like it; None if there are none."""
+
+
 class BasePipeline(ABC):
     """A pipeline as collections and transforms know it while it is built."""
 
@@ -170,9 +177,8 @@ class Step:
     inputs: list[PValue]
     outputs: dict[str | None, PCollection[object]] = field(default_factory=dict)
     """Tag -> collection that this step itself puts out; empty for a composite step."""
-    alike: tuple[tuple[Step, list[Step]], ...] = ()
-    """Those of this step and the steps around it whose default label has a function without a name, outermost first,
-    each with all steps that have the same default label, in the order of the program."""
+    alike: tuple[Alike, ...] = ()
+    """This step and those around it, outermost first, as far as their default labels have functions without names."""
 
     def add_output(self, output: PCollection[object]) -> None:
         """Make a collection an output of this step."""

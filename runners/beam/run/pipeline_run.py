@@ -70,6 +70,8 @@ class PipelineRun:
         self._error: BaseException | None = None
         self.metrics: MetricValues = {}
         """Metrics as of the last commit."""
+        self.shown: Callable[[str], str] = str
+        """From a label of the engine to that of the program."""
         if (keep_time := getattr(runner, "keep_time", None)) is not None:
             keep_time(waits)
 
@@ -112,7 +114,7 @@ class PipelineRun:
         try:
             run()
         except StepError as error:
-            self._error = as_beam(error)
+            self._error = as_beam(error, self.shown(error.step))
         except BaseException as error:
             self._error = error
         finally:

@@ -34,4 +34,4 @@ class HeadraceResult(beam.PipelineResult):  # type: ignore[misc]  # Beam's types
 
     def metrics(self) -> BeamMetricResults:
         """The metrics as of the last commit, also while the pipeline runs."""
-        return BeamMetricResults(self._run.metrics)
+        return BeamMetricResults({self._run.shown(step): cells for step, cells in self._run.metrics.items()})

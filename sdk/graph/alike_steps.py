@@ -1,17 +1,17 @@
-"""What tells steps apart whose default labels are equal, because their functions are alike and have no names.
+"""Steps whose default labels are equal, because their functions are alike and have no names.
 
 Such labels are numbered in the order of the program, so a step that is added, moved or removed changes the numbers of
-others. A checkpoint keeps the description of the step beside its stored data, and refuses the data to another step.
+others. A checkpoint keeps the description of a step beside its stored data, and refuses the data to another step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from types import FunctionType
 
-from headrace.lowlevel.topology.topology import UNSHARED
 from headrace.sdk.graph.pvalue import BasePipeline, PValue, Step
 from headrace.sdk.model.labels import label_of
 
@@ -19,37 +19,33 @@ _DEPTH = 8
 """How deep in an object values are looked for."""
 
 
-def default_names(steps: Iterable[Step], names: Iterable[str]) -> dict[str, str]:
-    """Computation or injector -> which one it is of those with its default label; see `Topology.default_names`.
+@dataclass(eq=False, slots=True)
+class AlikeStep:
+    """A step whose default label has a function without a name.
 
-    Args:
-        steps: The primitive steps of a pipeline.
-        names: The names of computations and injectors; each begins with the label of its step.
-
-    >>> import headrace as beam
-    >>> pipeline = beam.Pipeline("LocalRunner")
-    >>> _ = pipeline | beam.Create([("a", 1)]) | beam.CombinePerKey(lambda values: max(values))
-    >>> default_names(pipeline.steps, ["Create", "CombinePerKey(<lambda values: max(values)>)"])
-    {'CombinePerKey(<lambda values: max(values)>)': '1 of 1'}
+    >>> group = []
+    >>> for factor in (2, 3):
+    ...     group.append(AlikeStep(group, {"factor": factor}, lambda: ["Create"]))
+    >>> [step.description()[:7] for step in group], AlikeStep([], None, list).description()
+    (['1 of 2,', '2 of 2,'], None)
     """
-    alike = {step.full_label: step.alike for step in steps if step.alike}
-    found = {}
-    for name in names if alike else ():
-        ends = [*(place for place, letter in enumerate(name) if letter in "/#"), len(name)]
-        label = next((name[:end] for end in reversed(ends) if name[:end] in alike), None)
-        if label is not None:
-            which = [_which(step, group) for step, group in alike[label] if len(group) > 1]
-            found[name] = "; ".join(which) or UNSHARED
-    return found
+
+    group: list[AlikeStep]
+    """All steps with this default label, in the order of the program."""
+    transform: object
+    before: Callable[[], Iterable[str]]
+    """Gives the labels of all steps from which elements come."""
+
+    def description(self) -> str | None:
+        """The number of the step in its group, and a digest of its input and values; None if it is the only one."""
+        if len(self.group) < 2:
+            return None
+        described = [*sorted(self.before()), *_values(self.transform, _DEPTH, {})]
+        digest = sha256(repr(described).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return f"{self.group.index(self) + 1} of {len(self.group)}, {digest}"
 
 
-def _which(step: Step, group: list[Step]) -> str:
-    described = [*sorted(_labels_before(step)), *_values(step.transform, _DEPTH, {})]
-    digest = sha256(repr(described).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return f"{group.index(step) + 1} of {len(group)}, {digest}"
-
-
-def _labels_before(step: Step) -> set[str]:
+def labels_before(step: Step) -> set[str]:
     """The labels of all steps from which elements come to a step."""
     found, open_steps = set[str](), [step]
     while open_steps:
