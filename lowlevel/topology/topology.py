@@ -50,12 +50,12 @@ class Topology:
     """Sink name -> (stream, sink)."""
     key_coder: KeyCoder = STANDARD_KEYS
     """How keys become bytes."""
-    default_names: dict[str, str] = field(default_factory=dict)
-    """Computation or injector whose name is not from the program, so that several could have it -> which one it is:
-    `UNSHARED`, or its number among them and what else tells them apart."""
     task_begins: Callable[[], object] | None = None
     """Called at the start of each task, in the process and thread of the task, before any other code of the topology;
     None for no call. It travels with the topology to the workers."""
+    default_names: dict[str, str] = field(default_factory=dict)
+    """Computation or injector whose name is not from the program, so that several could have it -> which one it is:
+    `UNSHARED`, or its number among them and what else tells them apart."""
 
     def injector(self, stream: str, injector: Injector) -> None:
         """Feed a stream from an injector. Raises `TopologyError` if the stream has one or the object is not one."""

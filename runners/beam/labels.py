@@ -98,7 +98,7 @@ class TranslatedPipeline(Pipeline):
         super().__init__(runner, options)
         self._stable_labels = labels
 
-    def outermost(self, label: str) -> tuple[str, tuple[Alike, ...]]:
+    def _outermost(self, label: str) -> tuple[str, tuple[Alike, ...]]:
         """See `PipelineGraph`."""
         return self._stable_labels.of(label)
 

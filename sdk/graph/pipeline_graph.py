@@ -61,7 +61,7 @@ class PipelineGraph(BasePipeline):
         by_default = label is None and applied.has_default_label
         label, alike = label or applied.label, () if self._around.step is None else self._around.step.alike
         if self._around.step is None:
-            label, alike = self.outermost(label)
+            label, alike = self._outermost(label)
         step = Step(self._claim(label, by_default), applied, self._inputs_of(applied, inputs), alike=alike)
         if by_default and has_function_without_name(label):
             self._group(step, label)
@@ -97,7 +97,7 @@ class PipelineGraph(BasePipeline):
         group.append(AlikeStep(group, step.transform, partial(labels_before, step)))
         step.alike = (*step.alike, group[-1])
 
-    def outermost(self, label: str) -> tuple[str, tuple[Alike, ...]]:
+    def _outermost(self, label: str) -> tuple[str, tuple[Alike, ...]]:
         """The label of a step that is in no other step, and what others are like of a translated graph around it."""
         return label, ()
 
