@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
+from math import isfinite
 
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.model.row import Row
@@ -33,17 +34,42 @@ def as_record(element: object) -> dict[str, object]:
     )
 
 
-def json_of(element: object, allow_nan: bool = True) -> str:
+def json_of(element: object) -> str:
     """An element as JSON: records become objects, instants RFC 3339 text, sets lists.
 
-    Without `allow_nan` it raises `ValueError` for NaN and infinity, which JSON does not have.
+    Raises `ValueError`, which names the field, for NaN and infinity, which JSON does not have.
 
     >>> json_of(Row(at=Timestamp(0), names={"a"}))
     '{"at": "1970-01-01T00:00:00Z", "names": ["a"]}'
     """
     # JSON would write a named tuple as a list.
     value = as_record(element) if hasattr(element, "_fields") else element
-    return json.dumps(value, default=_for_json, allow_nan=allow_nan)
+    try:
+        return json.dumps(value, default=_for_json, allow_nan=False)
+    except ValueError as error:
+        if (found := _no_json(value, "")) is None:
+            raise
+        field, number = found
+        raise ValueError(
+            f"element {element!r:.200} is no JSON: {field or 'it'} is {number}, which JSON does not have; map it to "
+            "None or to text before"
+        ) from error
+
+
+def _no_json(value: object, place: str) -> tuple[str, float] | None:
+    """The first number within a value that JSON does not have, and where it is: `['lines'][0]['price']`."""
+    if isinstance(value, float):
+        return None if isfinite(value) else (place, value)
+    if isinstance(value, Mapping):
+        items: Iterable[tuple[object, object]] = value.items()
+    elif isinstance(value, (list, tuple)):
+        items = enumerate(value)
+    elif value is None or isinstance(value, (str, int)):
+        return None
+    else:
+        # The values of a record have the place of the record's fields.
+        return _no_json(_for_json(value), place)
+    return next((found for key, each in items if (found := _no_json(each, f"{place}[{key!r}]")) is not None), None)
 
 
 def _for_json(value: object) -> object:

@@ -36,6 +36,8 @@ class Block(Protocol):
     size: int
     """Number of bytes."""
     num_records: int
+    writer_schema: dict[str, object]
+    """The schema of the file; for a union a list."""
 
     def __iter__(self) -> Iterator[object]:
         """The records."""

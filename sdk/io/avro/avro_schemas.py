@@ -160,6 +160,64 @@ class WriterSchema:
                     yield name
 
 
+class ReaderSchema:
+    """The schema of a file, by which records are told from maps.
+
+    >>> inner = {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}]}
+    >>> lines = {"name": "lines", "type": ["null", {"type": "array", "items": inner}]}
+    >>> ReaderSchema({"type": "record", "name": "Order", "fields": [lines]}).row({"lines": [{"sku": "a"}]})
+    Row(lines=[Row(sku='a')])
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        from fastavro import parse_schema
+
+        self._named: dict[str, dict[str, object]] = {}
+        # A schema that says that it was parsed would name no types.
+        self._schema: Schema = parse_schema(schema, self._named, _force=True)
+
+    def row(self, value: object) -> object:
+        """A `Row` of a record's fields, or of the single field `record`; records within it are `Row`s, too."""
+        if isinstance(value, dict) and not any(isinstance(each, (dict, list)) for each in value.values()):
+            return Row.of(value)
+        made = self._made(value, self._schema)
+        if isinstance(made, dict):
+            return Row.of(made)
+        return made if isinstance(made, Row) else Row(record=made)
+
+    def _made(self, value: object, schema: Schema) -> object:
+        if not isinstance(value, (dict, list)):
+            return value
+        kind = self._kind_of(value, schema)
+        if kind is None:
+            return value
+        if isinstance(value, list):
+            return [self._made(each, cast(Schema, kind["items"])) for each in value]
+        if kind["type"] == "map":
+            return {key: self._made(each, cast(Schema, kind["values"])) for key, each in value.items()}
+        fields = {field["name"]: field["type"] for field in cast("list[dict[str, Schema]]", kind["fields"])}
+        return Row.of({name: self._made(each, fields[name]) for name, each in value.items()})
+
+    def _kind_of(self, value: dict[str, object] | list[object], schema: Schema) -> dict[str, object] | None:
+        """The type of a value that is a record, map or array; of a union, the first one that it fits."""
+        for each in schema if isinstance(schema, list) else [schema]:
+            kind = self._named.get(each) if isinstance(each, str) else each
+            if not isinstance(kind, dict):
+                continue
+            if isinstance(kind["type"], (dict, list)):
+                return self._kind_of(value, kind["type"])
+            if isinstance(value, list):
+                fits = kind["type"] == "array"
+            else:
+                fields = cast("list[dict[str, object]]", kind.get("fields", []))
+                fits = kind["type"] == "map" or (
+                    kind["type"] in ("record", "error") and {field["name"] for field in fields} == value.keys()
+                )
+            if fits:
+                return kind
+        return None
+
+
 @contextmanager
 def naming(element: Callable[[], object]) -> Iterator[None]:
     """Raise `ValueError` with the element if it cannot be written."""

@@ -10,11 +10,11 @@ from typing import Unpack, cast
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.io.avro.avro_blocks import Block, Layout, blocks_from, layout_of, require_package
+from headrace.sdk.io.avro.avro_schemas import ReaderSchema
 from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, open_input
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
-from headrace.sdk.model.row import Row
 
 
 @dataclass
@@ -86,7 +86,7 @@ class BlockRange:
         )
 
     def _batches(self, block: Block) -> Iterator[Batch]:
-        records = iter(block)
+        records, schema = iter(block), ReaderSchema(block.writer_schema)
         first = 0
         while True:
             try:
@@ -95,7 +95,7 @@ class BlockRange:
                 raise self._unreadable(block.offset, error) from error
             if not elements:
                 return
-            yield self._batch([_row(each) for each in elements] if self.as_rows else elements, block, first)
+            yield self._batch([schema.row(each) for each in elements] if self.as_rows else elements, block, first)
             first += len(elements)
 
     def _batch(self, elements: Sequence[object], block: Block, first: int) -> Batch:
@@ -104,11 +104,6 @@ class BlockRange:
         except BadTimestamp as error:
             place = f"{self.file.path}, record {first + error.index} of the block at byte {block.offset}"
             raise ValueError(f"{place}: {error}") from error
-
-
-def _row(record: object) -> object:
-    """A `Row` of a record's fields, or of the single field `record`, as in Beam."""
-    return Row.of(record) if isinstance(record, dict) else Row(record=record)
 
 
 class ReadFromAvro(FileSource):
@@ -131,7 +126,8 @@ class ReadFromAvro(FileSource):
         min_bundle_size: Without effect, accepted as in Beam: the engine chooses how much a task reads.
         validate: Whether a file must match when the pipeline is built.
         use_fastavro: Without effect, accepted as in Beam.
-        as_rows: Whether elements are `Row`s instead of dicts; a value that is no record becomes `Row(record=value)`.
+        as_rows: Whether elements, and records within them, are `Row`s instead of dicts; an element that is no record
+            becomes `Row(record=value)`.
             Records within records stay dicts.
         **options: `timestamp`, `max_delay`, `continuous` and the others of `FileSource`.
 

@@ -73,7 +73,7 @@ class PlainJson(ValueFormat):
 
     def write(self, value: object, place: Place) -> bytes:
         """See `ValueFormat`."""
-        return _strict_json(value).encode()
+        return json_of(value).encode()
 
 
 class PlainAvro(ValueFormat):
@@ -200,7 +200,7 @@ class RegistryJson(RegistryFormat):
         """See `RegistryFormat`."""
         from confluent_kafka.schema_registry.json_schema import JSONSerializer
 
-        return JSONSerializer(self.schema_text, client, lambda value, _: json.loads(_strict_json(value)), settings)
+        return JSONSerializer(self.schema_text, client, lambda value, _: json.loads(json_of(value)), settings)
 
 
 class RegistryAvro(RegistryFormat):
@@ -255,16 +255,6 @@ def _explaining() -> Iterator[None]:
         if path is None:
             raise
         raise ValueError(f"{path}: {error}") from error
-
-
-def _strict_json(value: object) -> str:
-    """A value as JSON that any program can read. Raises `ValueError` for numbers that JSON does not have."""
-    try:
-        return json_of(value, allow_nan=False)
-    except ValueError as error:
-        raise ValueError(
-            f"{value!r:.200} is no JSON ({error}): it has no NaN and no infinity; map them to None or to text"
-        ) from error
 
 
 def _check_json_schema(schema: object) -> None:

@@ -72,6 +72,9 @@ def _whole(text: str) -> list[object]:
 class ReadFromJson(LineSource):
     r"""Objects of JSON files as `Row`s.
 
+    `NaN`, `Infinity` and `-Infinity`, which JSON does not have and some programs write, become floats; `WriteToJson`
+    refuses to write these.
+
     Args:
         path: Which files; see `FileSource`.
         lines: Whether each line is an object. If not, each file is one object or a list of objects, and one task reads

@@ -201,6 +201,8 @@ class JsonWriter:
 class WriteToJson(WriteFiles):
     """Writes elements as lines of JSON: dicts, `Row`s, named tuples and dataclasses as objects, others as JSON values.
 
+    NaN and infinity, which JSON does not have, are refused.
+
     Args:
         path: Folder and beginning of the files' names; see `WriteToText`.
         num_shards: As for `WriteToText`.

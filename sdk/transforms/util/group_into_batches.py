@@ -115,7 +115,7 @@ class _Batches(DoFn):
         """Store the value; emit the batch if the batch is complete."""
         number = self._keep(pair, values, count)
         if number == 1:
-            end.set(window.end)
+            end.set(window.max_timestamp())
         return _flushed(pair[0], values, count) if number >= self._size else None
 
     @staticmethod
@@ -158,7 +158,7 @@ class _TimedBatches(_Batches):
         """Store the value; emit the batch if the batch is complete."""
         number = self._keep(pair, values, count)
         if number == 1:
-            end.set(window.end)
+            end.set(window.max_timestamp())
             self._begin_waiting(wait)
         if number < self._size:
             return None

@@ -398,3 +398,28 @@ class TestBeam:
             told | apache_beam.io.WriteToText(f"{tmp_path}/told", shard_name_template="")
         expected = [str(sorted(order.items())) for order in ORDERS * 50]
         assert sorted((tmp_path / "told").read_text().splitlines()) == sorted(expected)
+
+
+def test_records_within_records_are_rows(tmp_path):
+    line = {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}]}
+    node = {
+        "type": "record",
+        "name": "Order",
+        "namespace": "shop",
+        "fields": [
+            {"name": "line", "type": ["null", line]},
+            {"name": "lines", "type": {"type": "array", "items": "shop.Line"}},
+            {"name": "by_day", "type": {"type": "map", "values": "Line"}},
+            {"name": "next", "type": ["null", "Order"]},
+        ],
+    }
+    last = {"line": None, "lines": [], "by_day": {}, "next": None}
+    order = {"line": {"sku": "a"}, "lines": [{"sku": "b"}], "by_day": {"line": {"sku": "c"}}, "next": last}
+    with beam.Pipeline("LocalRunner") as pipeline:
+        pipeline | beam.Create([order]) | beam.io.WriteToAvro(f"{tmp_path}/orders", node)
+    path = f"{tmp_path}/orders*"
+    assert values(lambda p: p | beam.io.ReadFromAvro(path)) == [order]
+    sku = lambda text: beam.Row(sku=text)  # noqa: E731
+    inner = beam.Row(line=None, lines=[], by_day={}, next=None)
+    rows = [beam.Row(line=sku("a"), lines=[sku("b")], by_day={"line": sku("c")}, next=inner)]
+    assert values(lambda p: p | beam.io.ReadFromAvro(path, as_rows=True)) == rows

@@ -27,6 +27,28 @@ class TestJson:
         path = write(tmp_path / "a.json", '[{"a": 1},\n {"a": 2}]')
         assert values(lambda p: p | beam.io.ReadFromJson(path, lines=False)) == [beam.Row(a=1), beam.Row(a=2)]
 
+    @pytest.mark.parametrize(
+        ("element", "place"),
+        [
+            ({"a": [1, {"b": float("nan")}]}, r"\['a'\]\[1\]\['b'\] is nan"),
+            (beam.Row(a=beam.Row(b=float("inf"))), r"\['a'\]\['b'\] is inf"),
+            ([{"a": -float("inf")}], r"\[0\]\['a'\] is -inf"),
+            (float("nan"), "it is nan"),
+        ],
+        ids=str,
+    )
+    def test_numbers_that_json_does_not_have_are_refused(self, tmp_path, element, place):
+        with (
+            pytest.raises(StepError, match=rf"is no JSON: {place}, which JSON does not have; map it to None"),
+            beam.Pipeline("LocalRunner") as pipeline,
+        ):
+            pipeline | beam.Create([element]) | beam.io.WriteToJson(f"{tmp_path}/out/")
+        assert {path.name for path in (tmp_path / "out").iterdir()} == {"_unfinished"}
+
+    def test_numbers_that_json_does_not_have_are_read(self, tmp_path):
+        path = write(tmp_path / "a.json", '{"a": Infinity}\n')
+        assert values(lambda p: p | beam.io.ReadFromJson(path)) == [beam.Row(a=float("inf"))]
+
     def test_what_is_no_json(self, tmp_path):
         path = write(tmp_path / "a.json", '{"a": 1}\n{"a": 2}\n{"a": }\n')
         with pytest.raises(StepError, match=r'a\.json, line 3: not JSON \(Expecting value at column 7\): \{"a": \}'):
