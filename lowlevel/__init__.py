@@ -25,6 +25,7 @@ from headrace.lowlevel.errors import (
     KeyEncodingError,
     StalledError,
     StepError,
+    StoredClassError,
     TopologyChangeError,
     TopologyError,
 )
@@ -118,6 +119,7 @@ __all__ = [
     "StalledError",
     "StepError",
     "StoreError",
+    "StoredClassError",
     "StoredFile",
     "StoredHold",
     "StoredLine",

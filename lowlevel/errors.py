@@ -53,9 +53,11 @@ class KeyEncodingError(HeadraceError, TypeError):
 
     def __init__(self, key: object, remedy: str | None = None) -> None:
         self.key = key
-        super().__init__(
-            f"key {key!r:.200} of type {type(key).__name__} cannot be encoded deterministically; {remedy or _REMEDY}"
-        )
+        name = type(key).__name__
+        if type(key).__module__ == "numpy":
+            # NumPy has types with the names of Python's own.
+            name, remedy = f"numpy.{name}", "make a value of Python of it: value.item()"
+        super().__init__(f"key {key!r:.200} of type {name} cannot be encoded deterministically; {remedy or _REMEDY}")
 
 
 class CoderError(HeadraceError, TypeError):
@@ -110,6 +112,40 @@ class StepError(HeadraceError, RuntimeError):
         if self.value is not None:
             where += f" at {self.value!r:.200}"
         return f"{where}; nothing of this epoch is committed\n{self.cause}"
+
+
+class StoredClassError(StepError):
+    """A class that stored data names is gone or has changed; nothing of the epoch is committed.
+
+    Args:
+        name: Module and qualified name of the class, as stored.
+        problem: What is wrong with it.
+        step: Label of the step; None where it is not known yet.
+
+    >>> print(StoredClassError("visits.Page", "is no longer in the program", "Sum"))
+    step 'Sum' cannot go on: stored data names visits.Page, which is no longer in the program; put the class back ...
+    """
+
+    def __init__(self, name: str, problem: str, step: str | None = None) -> None:
+        super().__init__(step or "", None, None, problem)
+        self.name, self.problem = name, problem
+
+    def of_step(self, step: str) -> StoredClassError:
+        """The error with the label of its step, if it has none yet."""
+        return self if self.step else StoredClassError(self.name, self.problem, step)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.name, self.problem, self.step)
+
+    def __str__(self) -> str:
+        where = f"step {self.step!r} cannot go on: " if self.step else ""
+        module, _, name = self.name.rpartition(".")
+        discard = f"--discard_stored={self.step}" if self.step else "--discard_stored with its label"
+        return (
+            f"{where}stored data names {self.name}, which {self.problem}; put the class back as it was, give its new "
+            f"place this name (`{name} = ...` in module {module}), or begin the step without its stored data "
+            f"({discard}). Nothing of this epoch is committed"
+        )
 
 
 @stored_as("ShownValue", parts=lambda shown: (str(shown),))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import traceback
 from os.path import dirname, join, sep
 
-from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.errors import HeadraceError, StepError, StoredClassError
 from headrace.lowlevel.user_exceptions import packed
 
 
 def failed_step(error: Exception, step: str, key: object, value: object) -> StepError:
     """The error that ends the run. A `StepError` of an inner step keeps its step and value, and gets the key."""
+    if isinstance(error, StoredClassError):
+        return error.of_step(step)
     if isinstance(error, StepError):
         named_key = key if error.key is None else error.key
         return StepError(error.step, named_key, error.value, error.cause, error.raised)
@@ -18,10 +20,14 @@ def failed_step(error: Exception, step: str, key: object, value: object) -> Step
 
 
 def own_traceback(error: BaseException) -> str:
-    """The traceback from the first frame of user code on; all frames if there is none."""
+    """The traceback from the first frame of user code on.
+
+    If there is none, it has all frames; or none, as those of the engine say nothing about an error of its own.
+    """
     frames = traceback.extract_tb(error.__traceback__)
-    inner = next((i for i, frame in enumerate(frames) if not is_engine(frame.filename)), 0)
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[inner:])] if frames else []
+    otherwise = len(frames) if isinstance(error, HeadraceError) else 0
+    inner = next((i for i, frame in enumerate(frames) if not is_engine(frame.filename)), otherwise)
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[inner:])] if frames[inner:] else []
     return "".join([*lines, *traceback.format_exception_only(error)])
 
 

@@ -16,6 +16,7 @@ from typing import cast
 
 import headrace
 from headrace.cli.ending import MisuseError
+from headrace.lowlevel.class_lookup import MainProgram, declare_main_program
 from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.command_line.known_options import check_known
 from headrace.sdk.options import PipelineOptions
@@ -95,7 +96,7 @@ def _module(where: str) -> ModuleType:
         sys.path.insert(0, folder)
     try:
         with _naming_errors(where):
-            return import_module(where)
+            module = import_module(where)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{where}.".startswith(f"{error.name}."):
             if Path(where).is_file():
@@ -105,6 +106,8 @@ def _module(where: str) -> ModuleType:
                 "that it is in, or give the path to its file"
             ) from error
         raise MisuseError(_failure(error, where)) from error
+    declare_main_program(MainProgram(where, "__main__"))
+    return module
 
 
 def _offered(module: ModuleType, where: str) -> str:

@@ -107,6 +107,16 @@ class Checkpoint:
         """Read a checkpoint without becoming its driver. Raises `CheckpointError` if there is none or it is damaged."""
         return CheckpointView.of(store, key_coder)
 
+    def view(self) -> CheckpointView:
+        """The contents of the last commit."""
+        return CheckpointView(self.store, self.identity, self.manifest, self.lease)
+
+    def describe(self, topology: Fingerprint) -> None:
+        """Take another fingerprint for this driver's topology, which differs in how keys name their classes alone."""
+        self._topology = topology
+        if self.change is not None:
+            self.change = replace(self.change, new=topology)
+
     @property
     def generation(self) -> int:
         """Generation of this driver."""

@@ -104,7 +104,7 @@ class Change:
     @property
     def is_one(self) -> bool:
         """Whether the topologies differ, or data is deleted or dropped."""
-        return bool(self.old != self.new or self.discarded or self.dropped)
+        return bool(self.old.differs_from(self.new) or self.discarded or self.dropped)
 
     @property
     def summary(self) -> str:

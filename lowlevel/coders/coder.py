@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import pickle
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import blake2b
 from typing import Protocol, TypeAlias, cast
 
-from headrace.lowlevel.coders.key_types import UnstableKeyError, decode_kind, encode_kind
+from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.coders.key_classes import (
+    MARK,
+    KeyClasses,
+    UnstableKeyError,
+    identity_of,
+    parted,
+    prefixed,
+    with_hints,
+)
+from headrace.lowlevel.coders.key_types import decode_kind, encode_kind
 from headrace.lowlevel.coders.unusable_coder import UnusableCoder, received, sent, told
-from headrace.lowlevel.errors import KeyEncodingError
+from headrace.lowlevel.errors import KeyEncodingError, StoredClassError
 from headrace.lowlevel.stored_names import address, named, public_name
 
 _DOUBLE = struct.Struct(">d")
+_NAN = b"f" + _DOUBLE.pack(float("nan"))
 _EMPTY = blake2b(digest_size=16)
 """An empty hash. Copying it takes three quarters of the time of making a new one."""
 _SINGLE: dict[bytes, object] = {b"n": None, b"T": True, b"F": False}
@@ -52,7 +63,7 @@ class PickleCoder:
 
     def decode(self, data: bytes) -> object:
         """See `Coder`."""
-        return pickle.loads(data)
+        return loads(data)
 
 
 def coder_name(coder: Coder) -> str:
@@ -90,11 +101,27 @@ class KeyCoder:
     1j
     """
 
-    __slots__ = ("_by_name", "_own")
+    __slots__ = ("_by_name", "_classes", "_hinted", "_own")
 
-    def __init__(self, own: Mapping[type, Coder] | None = None) -> None:
+    def __init__(self, own: Mapping[type, Coder] | None = None, classes: KeyClasses | None = None) -> None:
         self._own = {kind: (address(kind), coder) for kind, coder in (own or {}).items()}
         self._by_name = dict(self._own.values())
+        self._classes = classes or KeyClasses()
+        self._hinted: dict[tuple[bytes, ...], KeyCoder] = {}
+        """Hints -> the coder that decodes identities with them."""
+
+    def of_step(self, spelled: frozenset[str] = frozenset()) -> KeyCoder:
+        """This coder for the keys of one step; see `KeyClasses`."""
+        return self._like(KeyCoder(classes=KeyClasses(spelled, of_step=True)))
+
+    @property
+    def spelled(self) -> frozenset[str]:
+        """Names of classes that keep their module in keys, see `KeyClasses`."""
+        return self._classes.spelled
+
+    def _like(self, new: KeyCoder) -> KeyCoder:
+        new._own, new._by_name = self._own, self._by_name
+        return new
 
     def add(self, kind: type | None, name: str, coder: Coder) -> None:
         """Add a coder while this coder is unpickled; if `kind` is None, the added coder only decodes."""
@@ -103,7 +130,8 @@ class KeyCoder:
             self._own[kind] = name, coder
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _key_coder, ([_sent(kind, name, coder) for kind, (name, coder) in self._own.items()],)
+        sent_coders = [_sent(kind, name, coder) for kind, (name, coder) in self._own.items()]
+        return _key_coder, (sent_coders, self._classes.spelled, self._classes.of_step)
 
     def __str__(self) -> str:
         own = sorted(f"{name.partition(':')[2]} by {coder_name(coder)}" for name, coder in self._own.values())
@@ -120,7 +148,7 @@ class KeyCoder:
         if type(key) is tuple:
             return self._encode_tuple(key)
         if type(key) is float:
-            return b"f" + _DOUBLE.pack(key + 0.0)
+            return b"f" + _DOUBLE.pack(key + 0.0) if key == key else _NAN
         if key is None:
             return b"n"
         if type(key) is bool:
@@ -129,6 +157,7 @@ class KeyCoder:
 
     def _encode_tuple(self, key: tuple[object, ...]) -> bytes:
         parts = [b"t%d:" % len(key)]
+        hints: tuple[bytes, ...] = ()
         for part in key:
             # Most parts of tuples are strings and integers; they are encoded without a call.
             if type(part) is str:
@@ -137,15 +166,19 @@ class KeyCoder:
                 data = b"i%d" % part
             else:
                 data = self.encode(part)
+                if data[:1] == MARK:
+                    data, inner = parted(data)
+                    hints += inner
             parts.append(b"%d:%b" % (len(data), data))
-        return b"".join(parts)
+        return with_hints(b"".join(parts), hints) if hints else b"".join(parts)
 
     def _encode_other(self, key: object) -> bytes:
         if (own := self._own.get(type(key))) is not None:
             name, coder = own
-            return b"o" + self.encode((name, coder.encode(key)))
+            shown, hint = self._classes.spelling(name)
+            return prefixed(b"o", self.encode((shown, coder.encode(key))), *([hint.encode()] if hint else ()))
         try:
-            encoded = encode_kind(key, self.encode)
+            encoded = encode_kind(key, self.encode, self._classes)
         except UnstableKeyError as error:
             raise KeyEncodingError(key, str(error)) from None
         if encoded is None:
@@ -167,10 +200,30 @@ class KeyCoder:
             return _DOUBLE.unpack(body)[0]
         if kind in _SINGLE:
             return _SINGLE[kind]
+        if kind == MARK:
+            identity, hints = parted(data)
+            return (self._hinted.get(hints) or self._with_hints(hints)).decode(identity)
         if kind == b"o":
             name, encoded = cast("tuple[str, bytes]", self.decode(body))
-            return self._by_name[name].decode(encoded)
-        return decode_kind(kind, body, self.decode)
+            return self._coder_of(name).decode(encoded)
+        return decode_kind(kind, body, self.decode, self._find)
+
+    def _with_hints(self, hints: tuple[bytes, ...]) -> KeyCoder:
+        coder = self._hinted[hints] = self._like(_HintedCoder(self._classes, hints))
+        return coder
+
+    def _find(self, kind: bytes, name: str) -> type:
+        return self._classes.find(kind, name, {})
+
+    def _coder_of(self, name: str) -> Coder:
+        """The registered coder of a type that a key names, also if the type's module has another name now."""
+        if (coder := self._by_name.get(name)) is not None:
+            return coder
+        alike = [coder for known, coder in self._by_name.items() if _plain(known) == _plain(name)]
+        if len(alike) != 1:
+            problem = "has no coder in this program" if not alike else "has a coder in several modules"
+            raise StoredClassError(name.replace(":", "."), f"{problem}: headrace.coders.registry.register_coder")
+        return alike[0]
 
     def _decode_tuple(self, body: bytes) -> tuple[object, ...]:
         at = body.index(b":") + 1
@@ -180,6 +233,23 @@ class KeyCoder:
             at, start = stop + 1 + int(body[at:stop]), stop + 1
             parts.append(self.decode(body[start:at]))
         return tuple(parts)
+
+
+class _HintedCoder(KeyCoder):
+    """A coder that decodes identities, given the hints that were written behind them."""
+
+    __slots__ = ("_hints",)
+
+    def __init__(self, classes: KeyClasses, hints: tuple[bytes, ...]) -> None:
+        super().__init__(classes=classes)
+        named = map(bytes.decode, hints)
+        self._hints = {hint.partition(":")[2].partition("(")[0]: hint for hint in named}
+
+    def _find(self, kind: bytes, name: str) -> type:
+        return self._classes.find(kind, name, self._hints)
+
+    def _coder_of(self, name: str) -> Coder:
+        return super()._coder_of(self._hints[name[1:]] if name[:1] == ":" else name)
 
 
 _Sent: TypeAlias = tuple[str, str, bytes | None, bytes]
@@ -195,9 +265,9 @@ def _sent(kind: type, name: str, coder: Coder) -> _Sent:
     return name, shown, None if isinstance(pickled_kind, Exception) else pickled_kind, pickled
 
 
-def _key_coder(entries: list[_Sent]) -> KeyCoder:
+def _key_coder(entries: list[_Sent], spelled: frozenset[str], of_step: bool) -> KeyCoder:
     """Unpickle a `KeyCoder`; coders that cannot be loaded become `UnusableCoder`."""
-    keys = KeyCoder()
+    keys = KeyCoder(classes=KeyClasses(spelled, of_step))
     for name, shown, pickled_kind, pickled in entries:
         coder = received(pickled)
         if isinstance(coder, Exception):
@@ -215,6 +285,44 @@ def _plain(name: str) -> str:
     return name.partition(":")[2]
 
 
+class _ClassNames(KeyCoder):
+    """Collects the names of classes that keep their module in a key's identity; makes no instance of them."""
+
+    __slots__ = ("found",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def decode(self, data: bytes) -> object:
+        """See `KeyCoder`; None in the place of each instance of a class."""
+        if data[:1] == MARK:
+            return None
+        if data[:1] and data[0] in _OF_CLASSES:
+            name, *_ = cast("tuple[str, ...]", self.decode(data[1:]))
+            self.found.add(name)
+            return None
+        return super().decode(data)
+
+
+_OF_CLASSES = frozenset(b"CDEGKo")
+_WITHOUT = frozenset(b"sibfnTFdezlmuSR")
+"""First letters of keys that contain no classes."""
+
+
+def names_in(encoded: bytes) -> Collection[str]:
+    """Names `module:qualified name` of the classes in the identity of a key.
+
+    >>> names_in(b"Et2:10:sgone:Color4:sRED"), names_in(b"i7")
+    ({'gone:Color'}, ())
+    """
+    if encoded[0] in _WITHOUT:
+        return ()
+    names = _ClassNames()
+    names.decode(encoded)
+    return names.found
+
+
 STANDARD_KEYS = KeyCoder()
 """The coder for keys without coders of their own."""
 encode_key = STANDARD_KEYS.encode
@@ -222,7 +330,10 @@ decode_key = STANDARD_KEYS.decode
 
 
 def key_hash_of(encoded_key: bytes) -> bytes:
-    """The 16-byte hash under which a key's state is stored; its first 8 bytes are its position in the key space."""
+    """The 16-byte hash under which a key's state is stored; its first 8 bytes are its position in the key space.
+
+    It is the hash of the key's identity.
+    """
     digest = _EMPTY.copy()
-    digest.update(encoded_key)
+    digest.update(encoded_key if encoded_key[:1] != MARK else identity_of(encoded_key))
     return digest.digest()

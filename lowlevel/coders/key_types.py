@@ -1,7 +1,7 @@
 """The encoding of keys such as dates, named tuples, dataclasses and enumerations (MillWheel paper §4.4).
 
 Each kind of key has a one-letter code. The bytes are the same in every process and release: they contain names and
-values, but no hashes, memory addresses or pickles. The class of a decoded key is found by its module and name.
+values, but no hashes, memory addresses or pickles. `key_classes` says how a key names its class.
 
 A class can define its encoding with two methods: `__key_state__(self)` returns a key that replaces the instance, and
 the class method `__of_key_state__(state)` makes the instance again. A class with `__getstate__` and `__setstate__` can
@@ -11,41 +11,48 @@ be a key if its state is a key.
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum, Flag
 from functools import cache
-from importlib import import_module
-from operator import attrgetter, methodcaller
+from operator import methodcaller
 from typing import TypeAlias, cast
 from uuid import UUID
 
-from headrace.lowlevel.errors import CheckpointError
-from headrace.lowlevel.stored_names import Maker, address, stored_function
+from headrace.lowlevel.coders.key_classes import (
+    KeyClasses,
+    UnstableKeyError,
+    has_generated_init,
+    init_fields,
+    is_frozen,
+    parted,
+    prefixed,
+    with_hints,
+)
+from headrace.lowlevel.errors import StoredClassError
+from headrace.lowlevel.stored_names import stored_function
 from headrace.lowlevel.time import Duration, Timestamp
 
 Encode: TypeAlias = Callable[[object], bytes]
 Decode: TypeAlias = Callable[[bytes], object]
+Find: TypeAlias = Callable[[bytes, str], type]
+"""From the code letter of a key, and the name in it, to the class."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-
-
-class UnstableKeyError(Exception):
-    """A key has no deterministic encoding; the message says why."""
 
 
 _SETS: dict[type, bytes] = {frozenset: b"x", set: b"X"}
 
 
-def encode_kind(key: object, encode: Encode) -> bytes | None:
+def encode_kind(key: object, encode: Encode, classes: KeyClasses) -> bytes | None:
     """Code letter and bytes of a key; None if the key is of no kind in this module.
 
     Args:
         key: The key.
         encode: Encodes keys inside the key.
+        classes: The classes of the step's keys.
 
     Raises:
         UnstableKeyError: The key's class is a mutable dataclass, or cannot be found by its name.
@@ -53,32 +60,65 @@ def encode_kind(key: object, encode: Encode) -> bytes | None:
     if (of_value := _VALUES.get(type(key))) is not None:
         return of_value(key)
     if type(key) is list:
-        return b"L" + encode((*key,))
+        return prefixed(b"L", encode((*key,)))
     if isinstance(key, (frozenset, set)) and type(key) in _SETS:
-        # The order of a set differs between processes, so its encoded values are sorted.
-        return _SETS[type(key)] + encode(tuple(sorted(map(encode, key))))
+        return _encode_set(key, encode)
     if type(key) is dict:
-        return b"M" + encode(tuple(sorted((encode(name), encode(value)) for name, value in key.items())))
+        return _encode_dict(key, encode)
+    parts = _class_parts(key)
+    if parts is None:
+        return None
+    letter, values = parts
+    if letter == b"N":
+        return prefixed(b"N", encode(values))
+    name, hint = classes.name(type(key))
+    return prefixed(letter, encode((name, *values)), *([hint] if hint else ()))
+
+
+def _class_parts(key: object) -> tuple[bytes, tuple[object, ...]] | None:
+    """Code letter and contents of an instance of a class that keys may have; None for another object."""
     if isinstance(key, Enum):
-        member = key.value if isinstance(key, Flag) else key.name
-        return b"E" + encode((class_name(type(key)), member))
+        return b"E", (key.value if isinstance(key, Flag) else key.name,)
     if isinstance(key, tuple) and (names := getattr(type(key), "_fields", None)) is not None:
-        return _encode_named_tuple(key, names, encode)
+        is_dynamic = getattr(type(key), "_is_dynamic", False)
+        return (b"N", (type(key).__name__, names, tuple(key))) if is_dynamic else (b"C", (*key,))
     if isinstance(key, type):
         return None
     if dataclasses.is_dataclass(key):
-        return _encode_dataclass(key, encode)
+        return b"D", _dataclass_values(key)
     if (state := getattr(key, "__key_state__", None)) is not None:
-        return b"K" + encode((class_name(type(key)), state()))
+        return b"K", (state(),)
     if hasattr(key, "__setstate__") and type(key).__reduce__ is object.__reduce__:
-        return b"G" + encode((class_name(type(key)), key.__getstate__()))
+        return b"G", (key.__getstate__(),)
     return None
 
 
-def decode_kind(kind: bytes, body: bytes, decode: Decode) -> object:
+def _dataclass_values(key: object) -> tuple[object, ...]:
+    kind = type(key)
+    if not is_frozen(kind):
+        raise UnstableKeyError(f"{kind.__name__} is a dataclass that can change; make it @dataclass(frozen=True)")
+    return tuple(getattr(key, field.name) for field in init_fields(kind))
+
+
+def _encode_set(key: frozenset[object] | set[object], encode: Encode) -> bytes:
+    # The order of a set differs between processes, so its encoded values are sorted. NaN is in it once.
+    values = list(map(parted, map(encode, key)))
+    encoded = encode(tuple(sorted({identity for identity, _ in values})))
+    return with_hints(_SETS[type(key)] + encoded, [hint for _, hints in values for hint in hints])
+
+
+def _encode_dict(key: dict[object, object], encode: Encode) -> bytes:
+    items = [(parted(encode(name)), parted(encode(value))) for name, value in key.items()]
+    encoded = encode(tuple(sorted((name[0], value[0]) for name, value in items)))
+    return with_hints(b"M" + encoded, [hint for item in items for _, hints in item for hint in hints])
+
+
+def decode_kind(kind: bytes, body: bytes, decode: Decode, find: Find) -> object:
     """The key with this code letter and these bytes, see `encode_kind`.
 
-    Raises `CheckpointError` if the named class cannot be the class of a key.
+    Raises:
+        CheckpointError: The named class cannot be the class of a key.
+        StoredClassError: The class is gone, or has changed so that the key cannot be made.
     """
     if kind in _BACK:
         return _BACK[kind](body.decode())
@@ -94,7 +134,16 @@ def decode_kind(kind: bytes, body: bytes, decode: Decode) -> object:
     name, *values = inner
     if kind == b"N":
         return dynamic_named_tuple(str(name), cast("tuple[str, ...]", values[0]))(*cast("Sequence[object]", values[1]))
-    found = _key_class(kind, str(name))
+    found = find(kind, str(name))
+    try:
+        return _instance(kind, found, values)
+    except Exception as error:
+        full = f"{found.__module__}.{found.__qualname__}"
+        problem = f"has changed, so that a stored key cannot be made again ({type(error).__name__}: {error!s:.200})"
+        raise StoredClassError(full, problem) from error
+
+
+def _instance(kind: bytes, found: type, values: Sequence[object]) -> object:
     if kind == b"E":
         return found(*values) if issubclass(found, Flag) else cast("type[Enum]", found)[str(values[0])]
     if kind == b"K":
@@ -103,9 +152,7 @@ def decode_kind(kind: bytes, body: bytes, decode: Decode) -> object:
         instance: object = object.__new__(found)
         methodcaller("__setstate__", *values)(instance)
         return instance
-    if kind == b"D":
-        return _dataclass(found, values)
-    return found(*values)
+    return _dataclass(found, values) if kind == b"D" else found(*values)
 
 
 # Values
@@ -121,6 +168,8 @@ def _instant(key: datetime) -> bytes:
 def _number(key: Decimal) -> bytes:
     """Encode a Decimal. Equal numbers have the same bytes: 1.50 is decoded as 1.5."""
     sign, digits, exponent = key.as_tuple()
+    if key.is_nan():
+        return b"mNaN"
     if not isinstance(exponent, int):
         return b"m%b" % str(key).encode()
     figures = "".join(map(str, digits))
@@ -156,102 +205,14 @@ VALUE_TYPES = frozenset(_VALUES)
 # Classes
 
 
-def _encode_named_tuple(key: tuple[object, ...], names: tuple[str, ...], encode: Encode) -> bytes:
-    kind = type(key)
-    if getattr(kind, "_is_dynamic", False):
-        return b"N" + encode((kind.__name__, names, tuple(key)))
-    return b"C" + encode((class_name(kind), *key))
-
-
-def _encode_dataclass(key: object, encode: Encode) -> bytes:
-    kind = type(key)
-    if not is_frozen(kind):
-        raise UnstableKeyError(f"{kind.__name__} is a dataclass that can change; make it @dataclass(frozen=True)")
-    return b"D" + encode((class_name(kind), *(getattr(key, field.name) for field in _init_fields(kind))))
-
-
-def _init_fields(kind: type) -> list[dataclasses.Field[object]]:
-    """The fields to encode: those that a generated `__init__` takes, or all if `__init__` is not generated."""
-    return [field for field in dataclasses.fields(kind) if field.init or not _has_generated_init(kind)]
-
-
-_parameters = attrgetter("__dataclass_params__")
-"""Returns the parameters of a dataclass's decorator."""
-
-
-def is_frozen(kind: type) -> bool:
-    """Whether instances of a dataclass cannot change."""
-    return bool(_parameters(kind).frozen)
-
-
-def _has_generated_init(kind: type) -> bool:
-    """Whether the `__init__` of a dataclass was generated."""
-    return bool(_parameters(kind).init)
-
-
 def _dataclass(kind: type, values: Sequence[object]) -> object:
-    fields = dict(zip((field.name for field in _init_fields(kind)), values, strict=True))
-    if _has_generated_init(kind):
+    fields = dict(zip((field.name for field in init_fields(kind)), values, strict=True))
+    if has_generated_init(kind):
         return kind(**fields)
     instance: object = object.__new__(kind)
     for name, value in fields.items():
         object.__setattr__(instance, name, value)
     return instance
-
-
-def class_name(kind: type) -> str:
-    """Module and qualified name of a class, from which it can be found again; see `address`.
-
-    Raises:
-        UnstableKeyError: The class cannot be found by its name.
-
-    >>> class_name(Decimal)
-    'decimal:Decimal'
-    """
-    name = address(kind)
-    try:
-        found = class_of(name)
-    except (ImportError, AttributeError):
-        found = None
-    if found is not kind:
-        raise UnstableKeyError(f"class {name} cannot be found by that name; define it at the top level of a module")
-    return name
-
-
-def class_of(name: str) -> type:
-    """The class with this `class_name`. It is looked up each time, because a worker may have loaded a newer one.
-
-    Raises ImportError or AttributeError if it does not exist.
-    """
-    module, _, path = name.partition(":")
-    found: object = sys.modules.get(module) or import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
-    return cast(type, found.kind if isinstance(found, Maker) else found)
-
-
-def _key_class(kind: bytes, name: str) -> type:
-    """The class of a key of this kind. Raises `CheckpointError` for other objects, which malicious bytes may name."""
-    found: object = class_of(name)
-    if not (isinstance(found, type) and _IS_KIND[kind](found)):
-        raise CheckpointError(
-            f"{name} is named as the class of a key but is not one; the bytes were not written by headrace"
-        )
-    return found
-
-
-_IS_KIND: dict[bytes, Callable[[type], bool]] = {
-    b"C": lambda kind: issubclass(kind, tuple) and hasattr(kind, "_fields"),
-    b"D": dataclasses.is_dataclass,
-    b"E": lambda kind: issubclass(kind, Enum),
-    b"G": lambda kind: hasattr(kind, "__setstate__") and not _reduces(kind),
-    b"K": lambda kind: hasattr(kind, "__of_key_state__"),
-}
-
-
-def _reduces(kind: type) -> bool:
-    """Whether a class defines `__reduce__`."""
-    return any("__reduce__" in vars(base) for base in kind.__mro__ if base is not object)
 
 
 @cache

@@ -15,7 +15,7 @@ _TYPES = (
     *(type(None), bool, int, float, str, bytes, tuple, list, dict, set, frozenset),
     *(date, datetime, timedelta, Decimal, UUID, Timestamp, Duration),
 )
-_OF_CLASSES = frozenset(b"CDEGKNo")
+_OF_CLASSES = frozenset(b"ACDEGKNo")
 """Codes of keys that contain the name of a class or coder."""
 
 

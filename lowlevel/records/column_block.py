@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.coders.coder import decode_key
 from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_equal_bytes, of_numbers
 from headrace.lowlevel.columnar.arrow_ipc import decode_tables, encode_tables
@@ -137,9 +138,9 @@ class ColumnBlock(Block):
         return key_hashes.take(indices), of_bytes(self.keys, pa.large_binary()).take(indices)
 
 
-def decode_block(data: bytes) -> Block:
-    """The block, of either class, whose `encode` gave these bytes."""
-    consumer, stream, keys, key_hashes, counts, timestamps, values, ids = pickle.loads(data)
+def decode_block(data: bytes, stored: bool = False) -> Block:
+    """The block, of either class, whose `encode` gave these bytes: on their way, or stored in a commit."""
+    consumer, stream, keys, key_hashes, counts, timestamps, values, ids = (loads if stored else pickle.loads)(data)
     hashes = [key_hashes[i : i + 16] for i in range(0, len(key_hashes), 16)]
     if isinstance(values, Columns):
         [table] = decode_tables(values.table)

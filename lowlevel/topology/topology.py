@@ -105,7 +105,7 @@ class Topology:
         streams = _with_dead_letters(name, computation, frozenset(outputs), dead_letters)
         aside_streams = _checked_aside(name, aside, inputs)
         self.keyed[name] = Keyed(
-            *(name, computation, dict(inputs), streams, formats, self.key_coder, dead_letters, aside_streams),
+            *(name, computation, dict(inputs), streams, formats, self.key_coder.of_step(), dead_letters, aside_streams),
             watermark_percentile,
             key_encoding,
         )

@@ -89,9 +89,10 @@ class LocalRunner:
         journal: Journal = NoJournal()
         store = None
         if options.checkpoint is not None:
-            journal, store = open_checkpoint(
+            opened, store = open_checkpoint(
                 *(options.checkpoint, topology, self.clock, "local runner"), options.checkpoint_key, options.consent
             )
+            journal, topology = opened, opened.topology
         executor = LocalExecutor(topology, self._parallelism, self.scheduler, store, journal.generation, self.clock)
         self.stores = executor.stores()
         return Driver(topology, executor, journal, self.clock, options, self.scheduler, changes).run()

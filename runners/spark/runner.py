@@ -112,6 +112,8 @@ class SparkRunner:
         journal, store = open_checkpoint(
             *(location, topology, clock, "Spark runner"), options.checkpoint_key, options.consent
         )
+        if journal.topology is not topology:
+            topology, code = journal.topology, packed(journal.topology)
         bind = partial(bound, store=store, options=self._streams)
         pack_payload = partial(TaskPayload.of, store=store, run=journal.identity, cache_bytes=options.cache_bytes)
         stages = options.one_task_epochs, options.task_idle_seconds

@@ -7,7 +7,8 @@ import inspect
 from enum import Enum
 from typing import Any, TypeVar, get_args, get_origin
 
-from headrace.lowlevel.coders.key_types import VALUE_TYPES, is_frozen
+from headrace.lowlevel.coders.key_classes import is_frozen
+from headrace.lowlevel.coders.key_types import VALUE_TYPES
 from headrace.sdk.coders.registry import CoderRegistry
 from headrace.sdk.typehints.hints import normal
 from headrace.sdk.typehints.row_type import RowTypeConstraint, fields_of

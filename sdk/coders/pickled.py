@@ -6,6 +6,7 @@ import pickle
 
 import cloudpickle
 
+from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.coders.coder import KeyCoder
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.coders.coder import Coder
@@ -25,7 +26,7 @@ class PickleCoder(Coder):
 
     def decode(self, data: bytes) -> object:
         """See `Coder`."""
-        return pickle.loads(data)
+        return loads(data)
 
     def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
         """A coder that raises for values without a deterministic encoding."""

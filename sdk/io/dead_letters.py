@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from headrace.lowlevel import metric
-from headrace.lowlevel.coders.key_types import class_of
+from headrace.lowlevel.coders.key_classes import class_of
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import MODULE, address, stored_as
 from headrace.sdk.functions.do_fn import DoFn

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, cast
 
+from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.coders.coder import Coder, PickleCoder
 from headrace.sdk.coders.plain import FloatCoder, StrUtf8Coder, VarIntCoder
 from headrace.sdk.userstate.state_spec import State, StateSpec
@@ -71,12 +72,12 @@ def values_of(spec: StateSpec[State], data: bytes) -> list[object]:
     values: list[Any] = []
     if _LENGTH + int.from_bytes(data[:_LENGTH], "big") == len(data):
         # The common case is one chunk.
-        values = pickle.loads(data[_LENGTH:])
+        values = loads(data[_LENGTH:])
         return values if kind is PickleCoder or type(values[0]) is own else list(map(decode, values))
     at = 0
     while at < len(data):
         start = at + _LENGTH
         at = start + int.from_bytes(data[at:start], "big")
-        piece = pickle.loads(data[start:at])
+        piece = loads(data[start:at])
         values += piece if kind is PickleCoder or type(piece[0]) is own else map(decode, piece)
     return values

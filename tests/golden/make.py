@@ -18,7 +18,7 @@ from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from tests.golden import columns, later, program, stored
+from tests.golden import classes, columns, later, program, stored
 from tests.golden.program import CLOCK, LIMIT, Out, rows_of
 
 HERE = Path(__file__).parent
@@ -26,11 +26,12 @@ STOP = 34
 """The epoch after which the driver dies: late enough for a snapshot, just after garbage was collected, and early enough
 for everything to be on its way."""
 EXPECTED, PLACE = "expected.json", "checkpoint"
-EVERYTHING, COLUMNS, LATER = "everything", "columns", "later"
+EVERYTHING, COLUMNS, LATER, CLASSES = "everything", "columns", "later", "classes"
 PROGRAMS: Mapping[str, Callable[[Out], Topology]] = {
     EVERYTHING: program.topology,
     COLUMNS: columns.topology,
     LATER: later.topology,
+    CLASSES: classes.topology,
 }
 """What checkpoints are of."""
 
@@ -85,6 +86,9 @@ class Contents:
         numbers: dict[str, int] = {"snapshots": self.snapshots, "carried deltas": self.carried}
         if name == COLUMNS:
             numbers["segments"] = tables["segments"]
+        elif name == CLASSES:
+            # What is said of all is said of the others.
+            numbers |= {table: tables[table] for table in ("segments", "keys", "cells")}
         elif name == LATER:
             # Its records have no ids; what holds a watermark or waits for the clock is in segments.
             del tables["ids"]

@@ -33,7 +33,7 @@ from headrace.lowlevel.checkpoint.log.commit_log import commits, look
 from headrace.lowlevel.checkpoint.log.fence import Lease
 from headrace.lowlevel.checkpoint.log.marker import ELSEWHERE, read_marker
 from headrace.lowlevel.checkpoint.manifest.archive import Archived
-from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION
+from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION, spelled_in
 from headrace.lowlevel.checkpoint.manifest.manifest import Manifest
 from headrace.lowlevel.coders.coder import STANDARD_KEYS, Coder, KeyCoder, key_hash_of
 from headrace.lowlevel.coders.plain_coder import PLAIN
@@ -277,6 +277,8 @@ class CheckpointView:
     def _location(self, computation: str, key: object) -> tuple[bytes, int | None]:
         """A key's key_hash, and the number of the interval that contains it."""
         coder = STANDARD_KEYS if self.key_coder is PLAIN else self.key_coder
+        if spelled := spelled_in(self._signature(computation)):
+            coder = coder.of_step(spelled)
         key_hash = key_hash_of(coder.encode(key))
         position, chains = key_position(key_hash), self._chains(computation)
         return key_hash, next((chain.interval for chain in chains if chain.start <= position < chain.stop), None)
@@ -305,6 +307,11 @@ class CheckpointView:
         data = cells.pop(b"", None)
         state = data if data is None or coder is None else coder.decode(data)
         return StoredState(computation, key, state, cells)
+
+    def encoded_keys(self, computation: str) -> Iterator[bytes]:
+        """The encoded keys of a computation, archived or not, in no order; some of them come several times."""
+        for tables in self._tables(computation):
+            yield from tables.keys()
 
     def count_ids(self, computation: str) -> int:
         """Number of remembered ids of processed records; ids from before a split of an interval count in both parts."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from headrace.lowlevel.checkpoint.files.file_chain import FileChain
 from headrace.lowlevel.checkpoint.log.commit_log import look
 from headrace.lowlevel.errors import CheckpointError, CollectedError
-from headrace.lowlevel.state.segment import decode
+from headrace.lowlevel.state.segment import ENCODED, KEY, decode
 from headrace.lowlevel.state.state_store import Delta
 from headrace.lowlevel.storage import envelope
 from headrace.lowlevel.storage.object_store import ObjectStorage
@@ -102,6 +102,15 @@ class StoredTables:
                         batch = decode(contents)
                     yield batch
                 newer.add(name)
+
+    def keys(self) -> Iterator[bytes]:
+        """The encoded keys in all files, in no order, some of them several times; those of deleted entries, too."""
+        for delta in itertools.chain(self._deltas(), self._snapshots({}, set())):
+            yield from delta.keys.values()
+        for batch in self.segments():
+            index = batch.schema.get_field_index(KEY)
+            if index >= 0 and ENCODED.items() <= (batch.schema.field(index).metadata or {}).items():
+                yield from batch.column(index).to_pylist()
 
     def count_ids(self) -> int:
         """Number of stored ids of processed records."""

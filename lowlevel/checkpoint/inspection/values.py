@@ -6,9 +6,10 @@ Times are microseconds UTC. Keys that the view's key coder does not know are enc
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
+from typing import cast
 
 from headrace.lowlevel.topology.timer import TimeDomain
 
@@ -172,6 +173,12 @@ def pending_records(consumer: str, oldest: int, block: bytes) -> PendingRecords:
     """A summary of an encoded block of records. No code that the block names runs."""
     _, stream, _, _, _, timestamps, *_ = _Outline(BytesIO(block)).load()
     return PendingRecords(consumer, stream, len(timestamps), oldest, len(block))
+
+
+def block_keys(block: bytes) -> Iterable[bytes]:
+    """The encoded keys of an encoded block of records. No code that the block names runs."""
+    _, _, keys, *_ = _Outline(BytesIO(block)).load()
+    return cast("Iterable[bytes]", keys)
 
 
 class _Outline(pickle.Unpickler):

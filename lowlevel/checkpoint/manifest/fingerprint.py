@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from headrace.lowlevel.injectors.injector import Injector
@@ -17,6 +17,10 @@ IDS = "ids of records"
 """The signature aspect of a computation that stores record ids."""
 DEFAULT_NAME = "default label"
 """The signature aspect of a member whose name is not from the program; see `Topology.default_names`."""
+SPELLING = "classes of keys"
+"""The signature aspect that says how keys name their classes; 0.1.0 did not write it."""
+_BY_NAME = "by qualified name"
+_BUT = f"{_BY_NAME}, but with their module "
 
 
 class Member(NamedTuple):
@@ -85,6 +89,10 @@ class Fingerprint(NamedTuple):
         )
         return cls(tuple(decoded), tuple(map(tuple, levels)))
 
+    def differs_from(self, now: Fingerprint) -> bool:
+        """Whether the topologies differ in more than how keys name their classes, which needs no commit of its own."""
+        return self != now and (_unspelled(self), self.levels) != (_unspelled(now), now.levels)
+
     def differences(self, now: Fingerprint) -> list[str]:
         """The changes from this topology to `now`, one sentence each; empty if there are none.
 
@@ -101,6 +109,13 @@ class Fingerprint(NamedTuple):
         if not found and self.levels != now.levels:
             found.append(f"computations by level are {_shown(now.levels)} instead of {_shown(self.levels)}")
         return sorted(found)
+
+
+def _unspelled(topology: Fingerprint) -> list[Member]:
+    return [
+        member._replace(signature=tuple(pair for pair in member.signature if pair[0] != SPELLING))
+        for member in topology.members
+    ]
 
 
 def _changes(old: Member, new: Member) -> list[str]:
@@ -126,7 +141,7 @@ def aspects_changed(old: Member, new: Member) -> list[str]:
     return [
         f"{new} has {aspect} {now.get(aspect, 'none')} instead of {value}"
         for aspect, value in old.signature
-        if now.get(aspect) != value and aspect not in (IDS, DEFAULT_NAME)
+        if now.get(aspect) != value and aspect not in (IDS, DEFAULT_NAME, SPELLING)
     ]
 
 
@@ -146,6 +161,12 @@ def is_perhaps_another(old: Member, new: Member) -> bool:
     return now is not None and now != before
 
 
+def spelled_in(signature: Mapping[str, str]) -> frozenset[str]:
+    """The classes that keep their module in keys, given aspects and values of a signature; see `KeyClasses`."""
+    value = signature.get(SPELLING, "")
+    return frozenset(value.removeprefix(_BUT).split(", ")) if value.startswith(_BUT) else frozenset()
+
+
 def _shown(levels: Iterable[Iterable[str]]) -> str:
     return " | ".join(", ".join(level) for level in levels)
 
@@ -160,6 +181,8 @@ def _computation(node: Keyed, identified: bool) -> Member:
     signature = dict(node.computation.state_signature())
     if signature:
         signature["keys with coders"] = str(node.key_coder)
+        spelled = node.key_coder.spelled
+        signature[SPELLING] = _BUT + ", ".join(sorted(spelled)) if spelled else _BY_NAME
         if node.key_encoding is not None:
             signature["keys encoded by"] = node.key_encoding
     if identified and node.computation.exactly_once:

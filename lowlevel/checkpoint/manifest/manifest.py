@@ -61,7 +61,7 @@ class PendingProduction(NamedTuple):
         """Divide the records of a production for a computation among other intervals."""
         return [
             PendingProduction(self.level, interval.number, self.consumer, block.oldest(), block.encode())
-            for interval, block in decode_block(self.data).divided(intervals).items()
+            for interval, block in decode_block(self.data, stored=True).divided(intervals).items()
         ]
 
 

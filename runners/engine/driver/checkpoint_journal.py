@@ -22,6 +22,7 @@ from headrace.lowlevel.checkpoint import (
     SnapshotOrder,
 )
 from headrace.lowlevel.checkpoint.compatibility import change_of
+from headrace.lowlevel.checkpoint.key_spelling import continued
 from headrace.lowlevel.checkpoint.migration import stored_in
 from headrace.lowlevel.coders.plain_coder import PLAIN
 from headrace.lowlevel.intervals.interval_map import IntervalMap
@@ -49,6 +50,9 @@ class CheckpointJournal:
     ) -> None:
         owner = f"{runner} on {socket.gethostname()}, process {os.getpid()}"
         self._checkpoint = Checkpoint.open(store, owner, Fingerprint.of(topology), clock.now(), consent)
+        self.topology = self.continued(topology)
+        """The topology whose keys are spelled as in the checkpoint."""
+        self._checkpoint.describe(Fingerprint.of(self.topology))
         self.generation = self._checkpoint.generation
         self.identity = self._checkpoint.identity
         """Identity of the checkpoint, which never changes."""
@@ -95,6 +99,12 @@ class CheckpointJournal:
     def change(self) -> Change | None:
         """See `Journal`."""
         return self._checkpoint.change
+
+    def continued(self, topology: Topology) -> Topology:
+        """See `Journal`."""
+        view = self._checkpoint.view()
+        with understood(f"the last commit in {view.store.describe()}"):
+            return continued(topology, view)
 
     def change_to(self, state: JournalState, topology: Topology, consent: Consent) -> Change:
         """See `Journal`. The last commit must have been delivered to the sinks."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from headrace.lowlevel.sinks.sink import AgreeingSink, BeginningSink, HoldingSink, Sink
-from headrace.runners.engine.sink_errors import failing
+from headrace.runners.engine.sink_errors import failing, naming_stored_classes
 
 Sinks = Mapping[str, tuple[str, Sink]]
 Receipts = dict[str, list[bytes]]
@@ -62,7 +62,8 @@ def deliver(sinks: Sinks, epoch: int, receipts: Receipts) -> None:
     """Let every sink deliver the rows of a committed epoch. Raises the errors of sinks unchanged."""
     for name, (_, sink) in sinks.items():
         if sink_receipts := receipts.get(name):
-            sink.deliver(epoch, sink_receipts)
+            with naming_stored_classes(name):
+                sink.deliver(epoch, sink_receipts)
 
 
 def finish(sinks: Sinks, epoch: int, ended: bool) -> None:

@@ -173,7 +173,7 @@ class Driver:
         An error during the commit of the change ends the run, and the request with it (`Changes.close`).
         """
         try:
-            requested = request.revise(self._changes.topology)
+            requested = self._journal.continued(request.revise(self._changes.topology))
             requested.validate()
             self._state.journal = self._running.watermark_journal()
             change = self._journal.change_to(self._state, requested, request.consent)

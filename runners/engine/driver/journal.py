@@ -122,6 +122,9 @@ class Journal(Protocol):
         taken over.
         """
 
+    def continued(self, topology: Topology) -> Topology:
+        """The topology whose keys are spelled as in the last commit."""
+
     def change_to(self, state: JournalState, topology: Topology, consent: Consent) -> Change:
         """The change to another topology. Raises `TopologyChangeError` if the stored state cannot go on with it."""
 
@@ -162,6 +165,10 @@ class NoJournal:
         self, state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[Snapshot] = ()
     ) -> None:
         """Do nothing: the driver has the state in memory."""
+
+    def continued(self, topology: Topology) -> Topology:
+        """See `Journal`."""
+        return topology
 
     def change_to(self, state: JournalState, topology: Topology, consent: Consent) -> Change:
         """Raise `RuntimeError`: a topology can only change on a checkpoint."""

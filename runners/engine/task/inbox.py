@@ -66,9 +66,9 @@ class Inbox:
         self.blocks = [block for block in self.blocks if block[2] != interval]
         blocks.sort(key=lambda block: (block[0].level, block[0].index, block[0].token, block[1]), reverse=True)
         while blocks:
-            carried = blocks.pop()[3]
+            sender, _, _, carried = blocks.pop()
             if isinstance(carried, bytes):
-                yield decode_block(carried)
+                yield decode_block(carried, stored=sender == COMMITTED)
             else:
                 assert local_exchange is not None, "only a local exchange gives numbers to blocks"
                 yield local_exchange.take(carried)

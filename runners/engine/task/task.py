@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import cast
 
+from headrace.lowlevel.coders.key_classes import MARK
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.injectors.injector import Split, TellingSplit
 from headrace.lowlevel.intervals.balancer import Load
@@ -25,6 +26,7 @@ from headrace.lowlevel.shuffle.router import Router
 from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.dead_letter import DEAD_LETTERS
+from headrace.lowlevel.topology.nodes import Keyed
 from headrace.lowlevel.user_errors import failed_step, own_traceback
 from headrace.lowlevel.watermarks.lateness import NO_LATENESS, Lateness
 from headrace.runners.engine.exchange_sums import NEVER, consumed_sum, sent_sums
@@ -315,6 +317,8 @@ def _bundles(task: _Task, interval: int, inbox: Inbox) -> tuple[dict[str, Bundle
 
 def _bundle(task: _Task, name: str, blocks: list[Block]) -> Bundle:
     """The blocks for a computation, in the form that the computation takes."""
+    for block in blocks:
+        _meet_class(task.program.topology.keyed[name], block.keys[:1])
     if name in task.program.by_columns:
         return Bundle(blocks=blocks)
     if are_worth_splitting(blocks):
@@ -323,6 +327,16 @@ def _bundle(task: _Task, name: str, blocks: list[Block]) -> Bundle:
     while blocks:
         blocks.pop(0).unpack(bundle.keys)
     return bundle
+
+
+def _meet_class(node: Keyed, first_key: list[bytes]) -> None:
+    """Refuse keys of two classes with one qualified name, which tasks that know one each have sent."""
+    for encoded in first_key:
+        if encoded[:1] == MARK:
+            try:
+                node.key_coder.decode(encoded)
+            except Exception as error:
+                raise failed_step(error, node.name, encoded, None) from error
 
 
 def _run_computation(task: _Task, name: str, interval: int, bundle: Bundle, store: StateStore) -> Commit:

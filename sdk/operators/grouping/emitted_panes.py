@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.topology.computation import Context
 from headrace.sdk.model.panes import PaneInfo, pane_info
 from headrace.sdk.windows.window_namespace import WindowNamespace
@@ -46,7 +47,7 @@ class EmittedPanes:
         data = self._context.read(cell)
         assert data is not None, f"window {namespace.window} has panes in {cell!r}"
         self._context.write(cell, None)
-        return [EmittedPane(*fields) for fields in pickle.loads(data)]
+        return [EmittedPane(*fields) for fields in loads(data)]
 
     def put(self, namespace: WindowNamespace, panes: Sequence[EmittedPane]) -> None:
         """Store the panes of a window in place of those stored before."""

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.topology.computation import Context
 from headrace.sdk.combinefns.accumulators import Combiner, private_copy
 from headrace.sdk.operators.grouping.multiset import without
@@ -182,7 +183,7 @@ class ValueBuffer:
             for cell in state.content.cells():
                 data = context.read(cell)
                 assert data is not None, f"values of window {state.namespace.window} are stored in {cell!r}"
-                values.extend(pickle.loads(data))
+                values.extend(loads(data))
             values.extend(state.content.pending)
         return values
 

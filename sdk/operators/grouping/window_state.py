@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Final
 
+from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.errors import CheckpointError
 from headrace.sdk.triggers import FINISHED, Progress
 from headrace.sdk.windows.window_namespace import WindowNamespace
@@ -111,7 +112,7 @@ class WindowState:
             state.progress = FINISHED
             state.timer = state.due = namespace.closes
             return state
-        version, *persisted = pickle.loads(data)
+        version, *persisted = loads(data)
         if version != FORMAT_VERSION:
             raise CheckpointError(
                 f"the record of window {namespace.window} has format {version}, this release reads {FORMAT_VERSION}; "

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Sequence
 from typing import TypeAlias, cast
 
+from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.topology.computation import Context
 from headrace.sdk.model.panes import PaneInfo
@@ -57,7 +58,7 @@ class Waiting:
             cell = _cell(namespace, number)
             data = self._context.read(cell)
             assert data is not None, f"elements that wait in {namespace.window} are stored in {cell!r}"
-            elements += pickle.loads(data)
+            elements += loads(data)
             self._context.write(cell, None)
         self._context.write(_RECORD + namespace.code, None)
         if hold is not None:
@@ -72,7 +73,7 @@ class Waiting:
         data = self._context.read(_RECORD + namespace.code)
         if data is None:
             return 0, None
-        version, count, hold = cast("tuple[int, int, int | None]", pickle.loads(data))
+        version, count, hold = cast("tuple[int, int, int | None]", loads(data))
         if version != FORMAT_VERSION:
             raise CheckpointError(
                 f"the record of elements that wait in {namespace.window} has format {version}, this release reads "

@@ -6,6 +6,7 @@ from typing import cast
 from zlib import crc32
 
 from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
+from headrace.lowlevel.coders.key_classes import identity_of
 from headrace.lowlevel.errors import KeyEncodingError
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named
@@ -57,4 +58,4 @@ class Sharding(InlineComputation):
         return shard
 
     def _shard_of(self, key: object) -> str:
-        return SHARD_KEYS[crc32(self._key_coder.encode(key)) % SHARDS]
+        return SHARD_KEYS[crc32(identity_of(self._key_coder.encode(key))) % SHARDS]

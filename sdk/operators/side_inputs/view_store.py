@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence, Set
 from typing import cast
 
+from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology.computation import Context
 from headrace.sdk.operators.side_inputs.messages import Message, SideWatermark
@@ -73,7 +73,7 @@ class SideViewStore:
     def values(self, number: int, namespace: WindowNamespace) -> list[object]:
         """The contents of a window, as a new list."""
         data = self._context.read(_DATA + _name(number, namespace.code))
-        return [] if data is None else cast("list[object]", pickle.loads(data))
+        return [] if data is None else cast("list[object]", loads(data))
 
     def sweep(self, needed: Set[tuple[int, bytes]], waits: bool) -> None:
         """Delete the views of expired windows that no waiting element needs.

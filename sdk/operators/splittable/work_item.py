@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import NamedTuple, TypeAlias, cast
 
+from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.coders.coder import Coder, PickleCoder
 from headrace.lowlevel.topology.computation import Context
 from headrace.sdk.functions.splitting import Splitting
@@ -80,7 +81,7 @@ def take(context: Context, name: str) -> tuple[Element, Encoded, bool]:
     element, encoded = context.read(_ELEMENT), context.read(name.encode())
     assert element is not None and encoded is not None, "a timer is set only with both"
     context.write(name.encode(), None)
-    return Element(*pickle.loads(element)), *cast("tuple[Encoded, bool]", pickle.loads(encoded))
+    return Element(*loads(element)), *cast("tuple[Encoded, bool]", loads(encoded))
 
 
 def forget_if_done(context: Context) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.state.state_store import Delta
 from headrace.lowlevel.topology.interval_context import IntervalContext
 from headrace.lowlevel.topology.timer import HOLD, TimeDomain
@@ -122,7 +122,7 @@ def elements_of_records(config: GroupingConfig, context: IntervalContext) -> Ite
         return
     key_hashes, keys, states, values = zip(*lines, strict=True)
     bounds = [np.array(column, np.int64) for column in zip(*map(_bounds, states), strict=True)]
-    counts = np.array([len(pickle.loads(each)) for each in values], np.int64)
+    counts = np.array([len(loads(each)) for each in values], np.int64)
     numbers = [*bounds, np.full(len(lines), TAKEN), np.arange(len(lines)), counts]
     yield ElementTable(pa.array(key_hashes, KEY_HASH), pa.array(keys, ENCODED), numbers, ValueLists(list(values)))
 

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from headrace.lowlevel.coders.coder import encode_key
+from headrace.lowlevel.coders.key_classes import identity_of
 from headrace.lowlevel.stored_names import named, stored_function
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CombineFn
 from headrace.sdk.graph.ptransform import PTransform
@@ -47,7 +48,7 @@ class UniqueSketch:
             self._open = update_theta_sketch(self._lg_size)
         update = self._open.update
         for value in values:
-            update(int.from_bytes(blake2b(encode_key(value), digest_size=8).digest(), "big", signed=True))
+            update(int.from_bytes(blake2b(identity_of(encode_key(value)), digest_size=8).digest(), "big", signed=True))
 
     def merge(self, other: UniqueSketch) -> None:
         """Add the values that another sketch has counted."""

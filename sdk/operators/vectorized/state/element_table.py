@@ -12,6 +12,7 @@ from typing import TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.column_batch import ValueSchema
@@ -225,7 +226,7 @@ def _values_in(table: pa.RecordBatch, shape: bytes | None) -> Values:
     if shape is None:
         return ValueLists(cast("list[list[object] | bytes]", table.column(_VALUES).to_pylist()))
     names = [name for name in table.schema.names if name.startswith("value")]
-    return ValueColumns(table.select(names), cast(ValueSchema, pickle.loads(shape)))
+    return ValueColumns(table.select(names), cast(ValueSchema, loads(shape)))
 
 
 def _pickled(values: list[object] | bytes) -> bytes:
@@ -233,7 +234,7 @@ def _pickled(values: list[object] | bytes) -> bytes:
 
 
 def _unpickled(values: list[object] | bytes) -> list[object]:
-    return cast("list[object]", pickle.loads(values)) if isinstance(values, bytes) else values
+    return cast("list[object]", loads(values)) if isinstance(values, bytes) else values
 
 
 def unpickled_lists(table: ElementTable) -> Iterator[list[object]]:

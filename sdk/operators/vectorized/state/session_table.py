@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.state import segment
@@ -202,4 +203,4 @@ def _stored(column: Kept) -> pa.Array:
 def _loaded(column: pa.Array) -> Kept:
     if pa.types.is_int64(column.type):
         return cast(Kept, numbers_in(column))
-    return objects_of([pickle.loads(data) for data in column.to_pylist()])
+    return objects_of([loads(data) for data in column.to_pylist()])

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.state import segment
@@ -242,4 +243,4 @@ def _dumped(value: object) -> bytes | None:
 
 
 def _loaded(data: bytes | None) -> object:
-    return None if data is None else pickle.loads(data)
+    return None if data is None else loads(data)

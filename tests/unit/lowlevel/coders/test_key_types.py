@@ -147,12 +147,13 @@ def test_bytes_are_stable():
         timedelta(seconds=1): b"l1000000",
         Decimal("1.50"): b"m15E-1",
         Timestamp(1): b"S1000000",
-        Colour.RED: b"Et2:43:stests.unit.lowlevel.coders.keytypes:Colour4:sRED",
-        Place("Rome", 1): b"Ct3:42:stests.unit.lowlevel.coders.keytypes:Place5:sRome2:i1",
+        Colour.RED: b"A20:Et2:8:s:Colour4:sREDtests.unit.lowlevel.coders.keytypes:Colour",
+        Place("Rome", 1): b"A24:Ct3:7:s:Place5:sRome2:i1tests.unit.lowlevel.coders.keytypes:Place(city,number)",
         frozenset({2, 1}): b"xt2:3:bi13:bi2",
     }
     for key, encoded in stable.items():
         assert encode_key(key) == encoded
+        assert decode_key(encoded) == key
         assert decode_key(encoded) == key
 
 

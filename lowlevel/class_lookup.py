@@ -1,0 +1,197 @@
+"""Finds the classes that stored data names: values of the program in state, and keys.
+
+A class may have another module than when it was stored: it was moved, or the program was begun by `headrace run` and
+is continued by `python`, where its main module is called `__main__`. Such a class is found by its qualified name, first
+in the main program, then in the other modules of the program; not in installed packages, where a class of the same
+name is likely another one.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import sysconfig
+from collections.abc import Iterator
+from importlib import import_module
+from os.path import dirname, realpath
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple, cast
+
+from headrace.lowlevel.errors import StoredClassError
+from headrace.lowlevel.stored_names import MODULE, Maker
+
+MAIN = "__main__"
+
+
+class MainProgram(NamedTuple):
+    """The two names of the module that the user runs."""
+
+    module: str
+    """Its name in this process."""
+    alias: str
+    """Its name if the program is run in the other way: by `python`, or by `headrace run`."""
+
+
+_declared: MainProgram | None = None
+_moved: dict[tuple[str, str], str] = {}
+"""(stored module, qualified name) -> module that had the class when it was looked for."""
+
+
+def main_program() -> MainProgram:
+    """The names of the main program: those that were declared, else the ones that follow from `__main__`."""
+    if _declared is not None:
+        return _declared
+    main = sys.modules.get(MAIN)
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    alias = spec.name if spec is not None else Path(file).stem if file is not None else MAIN
+    return MainProgram(MAIN, alias)
+
+
+def declare_main_program(main: MainProgram) -> None:
+    """Say which module is the main program, where it does not follow from `__main__`: in a task, or a command."""
+    global _declared
+    _declared = main
+
+
+def current_module(module: str) -> str:
+    """The name under which a module is in this process: another one for the alias of the main program.
+
+    >>> current_module("collections")
+    'collections'
+    """
+    main = main_program()
+    return main.module if module == main.alias and module != main.module and _is_main(main) else module
+
+
+def _is_main(main: MainProgram) -> bool:
+    """Whether the alias stands for the main program, and not for another module that was imported by this name."""
+    other = sys.modules.get(main.alias)
+    return other is None or main.alias == MAIN or _file(other) == _file(sys.modules.get(main.module))
+
+
+def _file(module: ModuleType | None) -> str | None:
+    file = getattr(module, "__file__", None)
+    return None if file is None else realpath(file)
+
+
+def find_class(module: str, name: str) -> object:
+    """What stored data means by a module and a qualified name, wherever it is now.
+
+    Raises:
+        StoredClassError: It is nowhere in the program, or two modules have different classes of this name.
+
+    >>> find_class("no.such.module", "Key")
+    Traceback (most recent call last):
+      ...
+    headrace.lowlevel.errors.StoredClassError: stored data names no.such.module.Key, which ...
+    """
+    current = current_module(module)
+    found = _attribute(sys.modules.get(current), name)
+    if found is None and (place := _moved.get((module, name))) is not None:
+        found = _attribute(sys.modules.get(place), name)
+    elif found is None and current == module:
+        found = _attribute(_imported(module), name)
+    if found is None:
+        found = _search(module, name)
+    return found.kind if isinstance(found, Maker) and found.kind is not None else found
+
+
+def _imported(module: str) -> ModuleType | None:
+    try:
+        return import_module(module)
+    except Exception:
+        # A module that is gone, or that can no longer be imported, has no class.
+        return None
+
+
+def _attribute(module: object, name: str) -> object | None:
+    found = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _search(module: str, name: str) -> object:
+    """The class in the main program, or else in another module of the program; remembers where it was."""
+    places: dict[int, tuple[str, type]] = {}
+    for place, kind in _classes_named(name):
+        places.setdefault(id(kind), (place, kind))
+    if len(places) != 1:
+        where = " and ".join(sorted(place for place, _ in places.values()))
+        raise StoredClassError(f"{module}.{name}", f"is now in {where}" if places else "is no longer in the program")
+    [(place, kind)] = places.values()
+    _moved[module, name] = place
+    return kind
+
+
+def _classes_named(name: str) -> Iterator[tuple[str, type]]:
+    """(module, class) for each class of the program with this qualified name."""
+    top = name.partition(".")[0]
+    main = sys.modules.get(main_program().module)
+    modules = [main] if main is not None and top in vars(main) else _own_modules()
+    for module in modules:
+        if top in vars(module):
+            found = _attribute(module, name)
+            if isinstance(found, type) and found.__qualname__ == name:
+                yield module.__name__, found
+
+
+def _own_modules() -> list[ModuleType]:
+    """The modules that the program has imported from its own folders."""
+    # A program may put other objects among the modules.
+    known = cast("list[object]", list(sys.modules.values()))
+    return [module for module in known if isinstance(module, ModuleType) and _is_own(module)]
+
+
+_INSTALLED = tuple(
+    {*map(realpath, (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")))}
+    | {dirname(dirname(realpath(__file__)))}
+)
+
+
+def _is_own(module: ModuleType) -> bool:
+    file = _file(module)
+    return file is not None and not file.startswith(_INSTALLED)
+
+
+def loads(data: bytes) -> Any:
+    """Unpickle a stored value of the program.
+
+    Raises:
+        StoredClassError: A class of the value is gone, or its instance cannot be made any more.
+    """
+    try:
+        return pickle.loads(data)
+    except Exception as error:
+        return _resolving(data, error)
+
+
+def _resolving(data: bytes, first: Exception) -> object:
+    unpickler = _Unpickler(io.BytesIO(data))
+    try:
+        return unpickler.load()
+    except StoredClassError:
+        raise
+    except Exception as error:
+        if unpickler.last is None:
+            raise first from None
+        problem = f"has changed, so that the stored value cannot be made again ({type(error).__name__}: {error!s:.200})"
+        raise StoredClassError(unpickler.last, problem) from error
+
+
+class _Unpickler(pickle.Unpickler):
+    """An unpickler that looks for classes whose module has another name now."""
+
+    last: str | None = None
+    """The last class of the program that the value names."""
+
+    def find_class(self, module: str, name: str) -> object:
+        if module == MODULE or module in sys.builtin_module_names:
+            return super().find_class(module, name)
+        known = sys.modules.get(module)
+        if known is None or module in (MAIN, main_program().alias) or _is_own(known):
+            self.last = f"{module}.{name}"
+            return find_class(module, name)
+        return cast(object, super().find_class(module, name))

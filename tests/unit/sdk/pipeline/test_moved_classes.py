@@ -1,0 +1,169 @@
+"""Classes of stored keys and values that have moved, changed or gone between two runs of a program."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+import pytest
+
+import headrace as beam
+from headrace.lowlevel import CallSink
+from headrace.lowlevel.errors import StoredClassError
+from headrace.options.pipeline_options import PipelineOptions
+from headrace.runners.local import Crash, LocalRunner, Scheduler
+from headrace.transforms import userstate
+
+BEFORE, AFTER = "before_the_move", "after_the_move"
+DATACLASS = "@dataclass(frozen=True)\nclass Page:\n    number: int\n"
+NAMED_TUPLE = "class Page(NamedTuple):\n    number: int\n"
+ENUM = "class Page(Enum):\n    ZERO = 0\n    ONE = 1\n"
+STATED = (
+    "class Page:\n"
+    "    def __init__(self, number): self.number = number\n"
+    "    def __getstate__(self): return {'number': self.number}\n"
+    "    def __setstate__(self, state): self.number = state['number']\n"
+    "    def __eq__(self, other): return self.number == other.number\n"
+    "    def __hash__(self): return hash(self.number)\n"
+    "    def __repr__(self): return f'Page(number={self.number})'\n"
+)
+NESTED = "class Site:\n    @dataclass(frozen=True)\n    class Page:\n        number: int\nPage = Site.Page\n"
+KINDS = {"dataclass": DATACLASS, "named tuple": NAMED_TUPLE, "enum": ENUM, "stated": STATED, "nested": NESTED}
+HEAD = "from dataclasses import dataclass\nfrom enum import Enum\nfrom typing import NamedTuple\n"
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Iterator[Callable[[str, str], type]]:
+    """Puts a class into a new module of the program, which takes the place of the modules made before."""
+    made: set[str] = set()
+
+    def make(name: str, source: str) -> type:
+        for other in made:
+            sys.modules.pop(other, None)
+        made.add(name)
+        new = ModuleType(name)
+        new.__file__ = str(tmp_path / f"{name}.py")
+        sys.modules[name] = new
+        exec(HEAD + source, vars(new))
+        return cast(type, vars(new).get("Page", str))
+
+    yield make
+    for name in made:
+        sys.modules.pop(name, None)
+
+
+class Dies(Scheduler):
+    """Stops the driver after the second epoch."""
+
+    def step(self, name: str, epoch: int) -> None:
+        if (name, epoch) == ("delivered", 2):
+            raise Crash("as planned")
+
+
+class Remember(beam.DoFn):
+    """Keeps values in state, and emits how many different ones it has."""
+
+    SEEN = userstate.SetStateSpec("seen")
+    LAST = userstate.ReadModifyWriteStateSpec("last")
+
+    def process(self, pair, seen=beam.DoFn.StateParam(SEEN), last=beam.DoFn.StateParam(LAST)):
+        before = last.read()
+        seen.add(pair[1])
+        last.write(pair[1])
+        yield f"{before} {len(seen.read())}"
+
+
+def of_keys(pairs: beam.PCollection) -> beam.PCollection:
+    return pairs | "Sum" >> beam.CombinePerKey(sum) | beam.MapTuple(lambda key, total: f"{key} {total}")
+
+
+def of_nested_keys(pairs: beam.PCollection) -> beam.PCollection:
+    keyed = pairs | beam.MapTuple(lambda key, number: (("all", frozenset({key})), number))
+    return (
+        keyed
+        | "Sum" >> beam.CombinePerKey(sum)
+        | beam.MapTuple(lambda key, total: f"{sorted(map(str, key[1]))} {total}")
+    )
+
+
+def of_group_values(pairs: beam.PCollection) -> beam.PCollection:
+    grouped = pairs | beam.MapTuple(lambda key, number: ("all", key)) | "Group" >> beam.GroupByKey()
+    return grouped | beam.MapTuple(lambda key, values: f"{sorted(map(str, values))}")
+
+
+def of_accumulators(pairs: beam.PCollection) -> beam.PCollection:
+    keyed = pairs | beam.MapTuple(lambda key, number: ("all", key))
+    return (
+        keyed
+        | "List" >> beam.CombinePerKey(beam.combiners.ToListCombineFn())
+        | beam.MapTuple(lambda key, values: f"{sorted(map(str, values))}")
+    )
+
+
+def of_state(pairs: beam.PCollection) -> beam.PCollection:
+    return pairs | beam.MapTuple(lambda key, number: ("all", key)) | "Remember" >> beam.ParDo(Remember())
+
+
+def of_side_inputs(pairs: beam.PCollection) -> beam.PCollection:
+    pages = pairs | beam.Keys()
+    once = pairs.pipeline | "One" >> beam.Create(["all"])
+    return once | "Show" >> beam.Map(lambda one, side: f"{sorted(map(str, side))}", beam.pvalue.AsList(pages))
+
+
+PLACES = {
+    function.__name__: function
+    for function in (of_keys, of_nested_keys, of_group_values, of_accumulators, of_state, of_side_inputs)
+}
+
+
+def run(
+    place: str, page: Callable[[int], object], checkpoint: str | None = None, dies: bool = False
+) -> dict[int, list[object]]:
+    """Run the program of that name; returns the rows that were delivered with each epoch."""
+    rows: dict[int, list[object]] = {}
+    options = PipelineOptions(checkpoint=checkpoint, max_records_per_epoch=4)
+    with suppress(Crash), beam.Pipeline(LocalRunner(scheduler=Dies() if dies else Scheduler()), options) as pipeline:
+        pairs = pipeline | beam.Create(range(12)) | "Pair" >> beam.Map(lambda number: (page(number % 2), number))
+        out = PLACES[place](pairs)
+        _ = out | "Out" >> beam.io.Write(CallSink(lambda epoch, its: rows.update({epoch: [row for row, _ in its]})))
+    return rows
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_class_that_has_moved_is_the_same_class(kind, place, module, tmp_path):
+    whole = run(place, module(BEFORE, KINDS[kind]))
+    checkpoint = str(tmp_path / "checkpoint")
+    first = run(place, module(BEFORE, KINDS[kind]), checkpoint, dies=True)
+    assert first | run(place, module(AFTER, KINDS[kind]), checkpoint) == whole
+
+
+EDITS: dict[str, tuple[str, str, Callable[[type], Callable[[int], object]], str]] = {
+    "gone": ("dataclass", "", lambda page: str, "is no longer in the program"),
+    "a member gone": ("enum", "class Page(Enum):\n    ZERO = 0\n", lambda page: lambda number: page(0), "has changed"),
+    "a field more": (
+        "named tuple",
+        "class Page(NamedTuple):\n    number: int\n    size: int\n",
+        lambda page: lambda number: page(number, 0),
+        "has changed",
+    ),
+}
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place != "of_side_inputs"])
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_class_that_is_gone_or_has_changed_is_named(edit, place, module, tmp_path):
+    kind, source, maker, said = EDITS[edit]
+    if edit == "a field more" and "keys" in place:
+        said = "had the fields (number) in keys and now has (number,size)"
+    checkpoint = str(tmp_path / "checkpoint")
+    run(place, module(BEFORE, KINDS[kind]), checkpoint, dies=True)
+    page = module(BEFORE, source)
+    with pytest.raises(StoredClassError) as raised:
+        run(place, maker(page), checkpoint)
+    assert f"stored data names {BEFORE}.Page, which {said}" in str(raised.value)
+    assert raised.value.step in ("Sum", "Group", "List", "Remember")
