@@ -62,6 +62,10 @@ class Checkpoint:
         self._doubtful = False
         self.may_have_garbage = True
         """Whether something may have become garbage since the last collection."""
+        self._leaving = 0
+        """Bytes that the last commit has stopped to name; the commit before it may name them still."""
+        self.garbage_bytes = 0
+        """Bytes that have become garbage since the last collection, as far as this driver has written them."""
         self.change: Change | None = None
         """The change from the topology of the last commit to that of this driver; None if there is none to commit."""
 
@@ -147,6 +151,11 @@ class Checkpoint:
             [] if self.manifest is None else list(interval_files.rearranged(self.manifest.chains, intervals).values())
         )
 
+    @property
+    def stored_bytes(self) -> int:
+        """Size of all state files that the last commit names."""
+        return 0 if self.manifest is None else sum(chain.size for chain in self.manifest.chains.values())
+
     def commit(self, manifest: Manifest, snapshots: Iterable[Snapshot] = ()) -> Manifest:
         """Commit an epoch, and start to use the given snapshots.
 
@@ -161,11 +170,13 @@ class Checkpoint:
             ValueError: `manifest` is not of the next epoch, or would lose state.
         """
         self._ensure_turn(manifest)
-        snapshots = list(snapshots)
+        snapshots, before = list(snapshots), self.stored_bytes
         written = self._write(lambda place: self._completed(manifest, snapshots, place))
+        added = [*(file.size for file in manifest.deltas.values() if file), *(each.size for each in snapshots)]
+        self._leaving += before + sum(added) - self.stored_bytes
         # As long as file chains name each log entry, and nothing else is written, nothing becomes garbage.
         files = [file for file in manifest.deltas.values() if file is not None]
-        self.may_have_garbage |= bool(snapshots) or not files or not all(file.contents for file in files)
+        self.may_have_garbage |= self._leaving > 0 or not files or not all(file.contents for file in files)
         return written
 
     def succeed(
@@ -256,6 +267,8 @@ class Checkpoint:
         encoded = encode_manifest(manifest, blobs_path)
         if encoded.blobs is not None:
             self.store.put(blobs_path, encoded.blobs)
+        # What left with the last commit is garbage with this one; its own bulk leaves with the next.
+        self.garbage_bytes, self._leaving = self.garbage_bytes + self._leaving, len(encoded.blobs or b"")
         self._doubtful = True
         try:
             return self._rival_at(place, encoded.entry)
@@ -317,7 +330,7 @@ class Checkpoint:
         if self._before is None and self.manifest is not None:
             self._before = read_before(self.store, self.manifest)
         self._garbage.find(self.store, self.generation, self._position, self._before)
-        self.may_have_garbage = False
+        self.may_have_garbage, self.garbage_bytes = False, 0
         return self._garbage.count
 
     def delete_garbage(self, most: int | None = None) -> list[str]:

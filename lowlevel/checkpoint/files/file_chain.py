@@ -68,6 +68,11 @@ class FileChain:
         """Name of the last file; empty if there is none. A state store that has applied it is up to date."""
         return self.deltas[-1] if self.deltas else next(reversed(self.names), "")
 
+    @property
+    def size(self) -> int:
+        """Size of all files in bytes, without those of the origins."""
+        return self.replay_bytes + (0 if self.snapshot is None else self.snapshot.size)
+
     def objects(self) -> Iterator[str]:
         """Names of all objects that the chain needs."""
         for origin in self.origins:

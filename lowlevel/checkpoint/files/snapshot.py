@@ -29,6 +29,9 @@ _SMALL_BYTES = 16 << 20
 
 If state lasts only a few epochs, deltas are as large as the whole state, and snapshots cost as much as deltas.
 """
+_SMALL_TOGETHER = 128 << 20
+"""Bytes of all chains together that need no snapshot: otherwise a small state in many intervals would keep 16 MiB of
+deltas for each of them."""
 
 
 @dataclass(frozen=True)
@@ -122,12 +125,15 @@ def is_worth_snapshot(deltas: int, delta_bytes: int, snapshot_bytes: int, carrie
     [True, False, False]
     >>> [is_worth_snapshot(10, size, 2_000_000) for size in (10_000_000, 20_000_000)]
     [False, True]
+    >>> [is_worth_snapshot(10, 4 << 20, 2_000, chains=chains) for chains in (8, 64)]
+    [False, True]
     >>> [is_worth_snapshot(500, 10, 1, carried=500, chains=chains) for chains in (4, 8)]
     [False, True]
     """
     if deltas <= 1:
         return False
-    if delta_bytes > max(snapshot_bytes, _SMALL_BYTES) or deltas - carried // 2 >= _LONGEST:
+    small = min(_SMALL_BYTES, _SMALL_TOGETHER // chains)
+    if delta_bytes > max(snapshot_bytes, small) or deltas - carried // 2 >= _LONGEST:
         return True
     for_one = max(1, min(_CARRIED_FOR_ONE, _MOST_NAMES // (MOST_DELTAS * chains)))
     return deltas - carried + carried // for_one >= MOST_DELTAS and delta_bytes * _COST_RATIO >= snapshot_bytes

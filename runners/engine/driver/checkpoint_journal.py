@@ -40,6 +40,10 @@ from headrace.runners.engine.messages import Kind, Message, pack
 _log = logging.getLogger(__name__)
 _GARBAGE_EVERY = 32
 """Epochs between looks for garbage."""
+_GARBAGE_BYTES = 16 << 20
+"""Garbage of more bytes is looked for at once, if it is more than the state."""
+_SOON = 4
+"""Epochs within which so much garbage is deleted."""
 
 
 class CheckpointJournal:
@@ -77,11 +81,13 @@ class CheckpointJournal:
 
     def tidy(self, epoch: int, is_last: bool = False) -> None:
         """See `Journal`. Files that cannot be deleted are tried again later; only the first failure is logged."""
-        is_due = epoch % _GARBAGE_EVERY == 0 and self._checkpoint.may_have_garbage
+        is_much = self._checkpoint.garbage_bytes > max(_GARBAGE_BYTES, self._checkpoint.stored_bytes)
+        is_due = (epoch % _GARBAGE_EVERY == 0 or is_last or is_much) and self._checkpoint.may_have_garbage
         try:
             if is_due:
                 # A part after each epoch, as many deletions at once take longer than short epochs.
-                self._portion = -(-self._checkpoint.find_garbage() // _GARBAGE_EVERY)
+                epochs = _SOON if is_much else _GARBAGE_EVERY
+                self._portion = -(-self._checkpoint.find_garbage() // epochs)
             self._checkpoint.delete_garbage(None if is_last else self._portion)
         except Exception as error:
             if not self._untidy:
