@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.model.panes import PaneInfo
-from headrace.sdk.windows import BoundedWindow, GlobalWindow
+from headrace.sdk.windows import BoundedWindow, FixedWindows, GlobalWindow, GlobalWindows, SlidingWindows
 
 FileNaming: TypeAlias = Callable[[BoundedWindow, PaneInfo | None, int | None, int | None, str | None, object], str]
 """From window, pane, number of the shard, number of shards, compression and destination to the name of a file."""
@@ -32,7 +32,7 @@ class _Naming:
         compression: str | None,
         destination: object,
     ) -> str:
-        """The name of a file. Raises `ValueError` for a second file with the same name."""
+        """The name of a file. Raises `ValueError` for a second file of a pane with the same name."""
         if not self.is_single:
             shard = _shard(shard_index, total_shards)
         elif shard_index in (0, None) and total_shards in (1, None):
@@ -44,7 +44,7 @@ class _Naming:
             )
         prefix = str(destination) if self.prefix is None else self.prefix
         end = f".{compression}" if compression else ""
-        return f"{prefix}{_times(window)}{shard}{self.suffix or ''}{end}"
+        return f"{prefix}{_times(window)}{_later(pane)}{shard}{self.suffix or ''}{end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ShardTemplate:
         found = {run[0] for run in re.finditer(r"([SNUWV])\1*", name) if run.start() == name.index(run[1])}
         parts = re.split(f"({'|'.join(sorted(found, key=len, reverse=True))})", name) if found else [name]
         filled = (_filled(part, values) if part in found else part for part in parts)
-        return f"{self.prefix}{''.join(filled)}{self.suffix}"
+        return f"{self.prefix}{''.join(filled)}{_later(pane)}{self.suffix}"
 
 
 def _filled(run: str, values: Mapping[str, object]) -> str:
@@ -101,6 +101,30 @@ def _bounds(window: BoundedWindow) -> str:
     start = getattr(window, "start_us", window.end_us)
     times = [Timestamp(micros=micros).to_utc_datetime() for micros in (start, window.end_us)]
     return "[{:%Y-%m-%dT%H-%M-%S}, {:%Y-%m-%dT%H-%M-%S})".format(*times)
+
+
+def _later(pane: PaneInfo | None) -> str:
+    """What tells the files of a further pane of a window from those of the first."""
+    if pane is None or (pane.index == 0 and not pane.is_retraction):
+        return ""
+    return f"-pane-{pane.index}{'-retracted' if pane.is_retraction else ''}"
+
+
+def tells_files_apart(naming: FileNaming, window_fn: object) -> bool:
+    """Whether files of one destination certainly have different names: by window, pane and shard.
+
+    >>> from headrace.transforms.window import FixedWindows, Sessions
+    >>> naming = default_file_naming("out")
+    >>> tells_files_apart(naming, FixedWindows(60)), tells_files_apart(naming, Sessions(60))
+    (True, False)
+    """
+    # Windows of other functions may have equal bounds, and those that merge begin to count panes anew.
+    if not isinstance(window_fn, (GlobalWindows, FixedWindows, SlidingWindows)):
+        return False
+    if isinstance(naming, ShardTemplate):
+        # V has no fractions of a second.
+        return bool({"W", "U"} & {*naming.template}) or isinstance(window_fn, GlobalWindows)
+    return isinstance(naming, _Naming)
 
 
 def _times(window: BoundedWindow) -> str:
@@ -120,6 +144,8 @@ def _shard(index: int | None, total: int | None) -> str:
 def default_file_naming(prefix: str, suffix: str | None = None) -> FileNaming:
     """Names `<prefix>-<start>-<end>-<shard>-of-<shards><suffix>`; without times in the global window.
 
+    In files of a further pane of a window, `-pane-<index>` stands before the shard, also in the other names.
+
     >>> default_file_naming("out", ".txt")(GlobalWindow(), None, 0, 3, "", None)
     'out-00000-of-00003.txt'
     """
@@ -138,7 +164,7 @@ def destination_prefix_naming(suffix: str | None = None) -> FileNaming:
 def single_file_naming(prefix: str, suffix: str | None = None) -> FileNaming:
     """Names without shards, for one file in each window: with `shards=1, max_writers_per_bundle=0`.
 
-    A second file of a window, which would replace the first one, is a `ValueError`.
+    A second file of a window's pane, which would replace the first one, is a `ValueError`.
 
     >>> single_file_naming("out", ".txt")(GlobalWindow(), None, 0, 1, "", None)
     'out.txt'

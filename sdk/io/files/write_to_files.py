@@ -19,7 +19,7 @@ from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection
 from headrace.sdk.graph.side_inputs import AsList
 from headrace.sdk.io.files.durable_files import folder_of, keep_files, make_folders, moved, sync_names
-from headrace.sdk.io.files.file_naming import FileNaming, default_file_naming
+from headrace.sdk.io.files.file_naming import FileNaming, default_file_naming, tells_files_apart
 from headrace.sdk.io.files.filesystem import CompressionTypes, Path, absolute, filesystem_of
 from headrace.sdk.io.files.filesystems import FileSystems
 from headrace.sdk.model.panes import PaneInfo
@@ -33,6 +33,7 @@ from headrace.sdk.transforms.core.par_do import FlatMap, Map, ParDo
 from headrace.sdk.transforms.core.stable_input import Held, StableParDo
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.typehints.decorators import with_input_types
+from headrace.sdk.userstate.value import ReadModifyWriteState, ReadModifyWriteStateSpec
 from headrace.sdk.value_provider import StaticValueProvider, ValueProvider
 from headrace.sdk.windows import BoundedWindow, GlobalWindows
 
@@ -136,12 +137,16 @@ class WriteToFiles(PTransform[Collection, PCollection[FileResult]]):
 
     A file appears under its final name when the epoch that names it is committed, exactly once: a run that crashes and
     goes on from its checkpoint leaves the same files. If the input has an end, the temporary directory is removed then.
-    Names tell windows apart but not panes, as in Beam: a further pane of a window replaces files of the same names.
+    No file of a run replaces another one of it: the functions of this package name a further pane of a window, and a
+    name that a function gives twice stops the run before the second file is written. For that, the names of all files
+    are state of the run, unless the names certainly differ: with one destination, a function of this package, and
+    fixed, sliding or global windows.
 
     Args:
         path: Folder of the files; a path, a URL or a `ValueProvider`.
         file_naming: Function that names files, such as those of `default_file_naming`, `destination_prefix_naming` and
-            `single_file_naming`; by default `default_file_naming("output")`.
+            `single_file_naming`; by default `default_file_naming("output")`. It gets the window and pane of the files,
+            the number of a file among those of a destination and pane and their number, and the destination.
         destination: Function from an element to its destination, or one destination for all. Each destination has files
             of its own in each window.
         temp_directory: Folder for temporary files, on the file system of `path`; by default a folder in `path`.
@@ -192,6 +197,7 @@ class WriteToFiles(PTransform[Collection, PCollection[FileResult]]):
         self._temp_directory = None if temp_directory is None else _place(temp_directory)
         self.file_naming_fn = file_naming or default_file_naming("output")
         self.destination_fn = _destination_fn(destination)
+        self._has_destinations = callable(destination)
         self.sink_fn = _sink_fn(sink)
         self.shards = shards or self.DEFAULT_SHARDING
         self._most = max_writers_per_bundle
@@ -208,6 +214,9 @@ class WriteToFiles(PTransform[Collection, PCollection[FileResult]]):
         written = (outputs["written"], in_shards) | Flatten()
         grouped = written | "ByDestination" >> Map(_by_destination) | "GroupByDestination" >> GroupByKey()
         renamings = grouped | "Name" >> Map(_named, self.path, self.file_naming_fn)
+        if self._has_destinations or not tells_files_apart(self.file_naming_fn, inputs.windowing.window_fn):
+            finals = renamings | "Final" >> FlatMap(_final_names) | "AnyWindow" >> WindowInto(GlobalWindows())
+            _ = finals | "NoNameTwice" >> ParDo(_NoNameTwice())
         results = renamings | "Rename" >> StableParDo(_Rename())
         if inputs.is_bounded:
             _clean_up(temporary, renamings, results)
@@ -343,17 +352,46 @@ def _by_destination(result: FileResult) -> tuple[object, FileResult]:
 
 
 def _named(
-    of_destination: tuple[object, Iterable[FileResult]], path: ValueProvider, naming: FileNaming
+    of_destination: tuple[object, Iterable[FileResult]],
+    path: ValueProvider,
+    naming: FileNaming,
+    pane: PaneInfo = DoFn.PaneInfoParam,
 ) -> list[_Renaming]:
     """The files of a destination in a pane with their final names."""
     destination, results = of_destination
     files = list(results)
     renamings = []
     for number, file in enumerate(files):
-        name = naming(file.window, file.pane, number, len(files), "", destination)
+        name = naming(file.window, pane, number, len(files), "", destination)
         result = file._replace(file_name=name, shard_index=number, total_shards=len(files))
         renamings.append((file.file_name, FileSystems.join(str(path.get()), name), result))
     return renamings
+
+
+def _final_names(renamings: Iterable[_Renaming]) -> Iterator[tuple[str, str]]:
+    for _, final, result in renamings:
+        shard = f"file {result.shard_index} of {result.total_shards}"
+        yield final, f"{shard} of destination {result.destination!r:.80} in {result.window!r:.120}"
+
+
+@named("NoNameTwice")
+class _NoNameTwice(DoFn):
+    """Refuses a second file with a name."""
+
+    FIRST = ReadModifyWriteStateSpec("first")
+
+    def process(
+        self, named_file: tuple[str, str], first: ReadModifyWriteState = DoFn.StateParam(FIRST)
+    ) -> Iterator[object]:
+        """Note the name, or raise `ValueError`."""
+        name, file = named_file
+        if (before := first.read()) is not None:
+            raise ValueError(
+                f"file_naming gives the name {name} to two files of this run, so that one would replace the other: "
+                f"{before}, and {file}; let the names tell windows, panes, shards and destinations apart"
+            )
+        first.write(file)
+        return iter(())
 
 
 @named("RenameFiles")
