@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from copy import deepcopy
-from types import TracebackType
-from typing import NamedTuple, Self
+from types import FrameType, TracebackType
+from typing import NamedTuple, Protocol, Self
 
 from headrace.lowlevel.metric_cells import KINDS, Cell
 
@@ -31,7 +31,16 @@ class Metric(NamedTuple):
 
 MetricValues = dict[str, dict[Metric, Cell]]
 """Step -> metric -> its value."""
-Where = str | Callable[[], str]
+
+
+class StepFinder(Protocol):
+    """Finds the step whose code runs."""
+
+    def __call__(self, frame: FrameType | None = None) -> str:
+        """The step, from the frame of a thread that runs it; None for the caller's."""
+
+
+Where = str | StepFinder
 """The step whose code runs, or a function that returns it."""
 
 
@@ -44,11 +53,11 @@ class Collector:
     {'Count': {Metric(kind='counter', namespace='words', name='short'): CounterCell(total=1)}}
     """
 
-    def __init__(self, clock: int, step_begins: Callable[[str], None] | None = None) -> None:
+    def __init__(self, clock: int, step_begins: Callable[[Where], None] | None = None) -> None:
         self.cells: MetricValues = {}
         self.where: Where = ""
         self.step_begins = step_begins
-        """Called with the name of each step whose code begins to run or continues; None to call nothing."""
+        """Called with each step whose code begins to run or continues; None to call nothing."""
         self._clock = clock
         self._tokens: list[Token[Collector | None]] = []
 
@@ -111,7 +120,7 @@ class at:
         collector = self._collector = _current.get()
         if collector is not None:
             self._before, collector.where = collector.where, self._where
-            if collector.step_begins is not None and isinstance(self._where, str):
+            if collector.step_begins is not None:
                 collector.step_begins(self._where)
 
     def __exit__(
@@ -120,7 +129,7 @@ class at:
         collector = self._collector
         if collector is not None:
             collector.where = self._before
-            if collector.step_begins is not None and isinstance(self._before, str):
+            if collector.step_begins is not None:
                 collector.step_begins(self._before)
 
 

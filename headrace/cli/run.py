@@ -14,6 +14,7 @@ from rich.console import Console
 from headrace.cli.ending import Ending, MisuseError, endings, errors, say
 from headrace.cli.target import Program, load
 from headrace.lowlevel.topology.topology import Topology
+from headrace.runners.engine.activity import Activity, ActivityReporter
 from headrace.runners.engine.clock import SystemClock
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
@@ -145,6 +146,9 @@ class _Announced:
         say(errors, f"page: {self._page.address}")
         return self
 
+    def begin(self, activity: Activity) -> None:
+        self._page.begin(activity)
+
     def __call__(self, progress: EpochProgress) -> None:
         self._page(progress)
 
@@ -160,6 +164,10 @@ class _LastProgress:
 
     reporter: Reporter
     last: EpochProgress | None = None
+
+    def begin(self, activity: Activity) -> None:
+        if isinstance(self.reporter, ActivityReporter):
+            self.reporter.begin(activity)
 
     def __call__(self, progress: EpochProgress) -> None:
         self.last = progress

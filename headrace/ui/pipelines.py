@@ -13,14 +13,16 @@ from headrace.lowlevel.checkpoint import Manifest
 from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
 from headrace.lowlevel.storage.credentials import hidden
 from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
+from headrace.runners.reporting.figures import long_phase, slow_sink
 from headrace.ui.pace import Pace
 from headrace.ui.snapshots.course import Course
 from headrace.ui.snapshots.driver_process import is_alive
 from headrace.ui.snapshots.graph import Graph, graph_of
 from headrace.ui.snapshots.samples import sample_of_commit, sample_of_progress
 from headrace.ui.snapshots.snapshot import Phase, Snapshot, Standing, StoredFacts
-from headrace.ui.snapshots.standing import NO_EPOCH, standing_of, standing_of_end
+from headrace.ui.snapshots.standing import NO_EPOCH, sentence_of, standing_of, standing_of_end, standing_of_run
 from headrace.ui.snapshots.stored_facts import stored_facts
 
 UNREADABLE = (CheckpointError, OSError)
@@ -31,6 +33,7 @@ _LEAST_SECONDS = 0.9
 _UNSEEN = 5_000_000
 """Microseconds between two commits that are seen, from which on those between them are looked for in the log."""
 _STARTING = "The run starts, on Spark within a minute. The first epoch appears here when it is committed."
+_ALIVE = (Phase.RUNNING, Phase.WAITING, Phase.BUSY)
 _CONTINUED = "The run starts. Until its first epoch is committed, this is the last commit before it."
 
 
@@ -231,10 +234,15 @@ class RunningPipeline:
         self._topology = topology
         self._course = Course()
         self._last: EpochProgress | None = None
+        self._activity: Activity | None = None
         self._sampled = float("-inf")
         self._standing = Standing(Phase.EMPTY, NO_EPOCH)
         self._has_ended = self._was_read_at_end = False
         self._lock = Lock()
+
+    def begin(self, activity: Activity) -> None:
+        """Take what the run does."""
+        self._activity = activity
 
     def note(self, progress: EpochProgress) -> None:
         """Take the progress after an epoch: keep it, and once a second the numbers for the charts."""
@@ -271,15 +279,17 @@ class RunningPipeline:
             return self._starting(place)
         standing = self._standing
         if standing.phase is Phase.EMPTY:
-            standing = standing_of(_committed(last), time.time(), False, True)
+            doing = None if self._activity is None else self._activity.doing()
+            standing = standing_of_run(_committed(last), time.time(), doing)
         return Snapshot(
             *(self.title, place, True, standing, last.epoch),
-            course.totals(standing.phase in (Phase.RUNNING, Phase.WAITING)),
-            course.steps(standing.phase in (Phase.RUNNING, Phase.WAITING)),
+            course.totals(standing.phase in _ALIVE),
+            course.steps(standing.phase in _ALIVE),
             course.history(),
             course.epochs(),
             None if reader is None else reader.facts,
             "" if reader is None else reader.problem,
+            slow_sink(last),
         )
 
     def _starting(self, place: str) -> Snapshot:
@@ -289,6 +299,8 @@ class RunningPipeline:
             before = self._before.snapshot()
         if standing.phase is Phase.EMPTY:
             sentence = _STARTING if before.epoch is None else _CONTINUED
+            if long := long_phase(self._activity):
+                sentence = f"{sentence} {sentence_of(long)}"
             standing = Standing(Phase.STARTING, sentence, before.standing.committed)
         return replace(before, title=self.title, live=True, standing=standing)
 

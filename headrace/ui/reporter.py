@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from headrace.lowlevel.topology.topology import Topology
+from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.address import LOOPBACK, host_and_port
 from headrace.ui.pipelines import RunningPipeline
@@ -62,6 +63,10 @@ class PageReporter:
     def __enter__(self) -> Self:
         self._server.__enter__()
         return self
+
+    def begin(self, activity: Activity) -> None:
+        """Show what a run does while an epoch, or the wait for one, takes long."""
+        self._pipeline.begin(activity)
 
     def __call__(self, progress: EpochProgress) -> None:
         """Note the progress after an epoch, for the next request."""

@@ -29,6 +29,12 @@ class Executor(Protocol):
         commits the epoch.
         """
 
+    def running_step(self) -> str:
+        """Return the step whose code runs in a task now, as far as this process can see; else an empty text.
+
+        Threads of reporters call this while the driver waits in `run`.
+        """
+
     def rearrange(self, before: Mapping[int, IntervalMap], after: Mapping[int, IntervalMap]) -> None:
         """Change the intervals of tasks from the next epoch on; called when all earlier epochs are committed.
 

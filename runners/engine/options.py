@@ -51,6 +51,8 @@ class EpochProgress:
     code."""
     phases: Mapping[str, float] = field(default_factory=dict)
     """Part of the epoch -> seconds. The parts are `tasks` (all user code), `commit` and `deliver` (to sinks)."""
+    sinks: Mapping[str, float] = field(default_factory=dict)
+    """Sink -> seconds of `deliver`."""
 
     @property
     def lag(self) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
@@ -18,6 +20,7 @@ from headrace.lowlevel.checkpoint.files.delta_file import delta_object
 from headrace.lowlevel.checkpoint.files.file_chain import within
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.metric import Where
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.lowlevel.storage.object_store import ObjectStorage
@@ -37,8 +40,6 @@ class LocalExecutor:
     """No decoded state is cached."""
     local_exchange = None
     """Blocks travel as bytes, so that tests cover their encoding."""
-    step_begins = None
-    """No process can die without a word here, so nothing needs to know the last step."""
 
     def __init__(
         self,
@@ -59,6 +60,8 @@ class LocalExecutor:
         self._uncommitted: list[tuple[int, dict[str, Delta]]] = []
         self._numbers = count(1)
         self._epoch = 0
+        self._where: Where = ""
+        self._thread = threading.get_ident()
 
     # Executor
 
@@ -68,7 +71,7 @@ class LocalExecutor:
 
     def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], messages: Sequence[Message]) -> list[Message]:
         """Run an epoch level by level, and the tasks of a level one by one in the scheduler's order."""
-        self._epoch = spec.epoch
+        self._epoch, self._thread = spec.epoch, threading.get_ident()
         self._uncommitted.clear()
         levels = len(self._program.levels)
         in_flight = list(messages)
@@ -92,6 +95,11 @@ class LocalExecutor:
             arrivals = self._scheduler.arrival_order(spec.epoch, level, by_task[task])
             output += run_level(self._program, self, level, task, arrivals)
         return output
+
+    def running_step(self) -> str:
+        """Return the step whose code runs in the thread of this run now."""
+        where = self._where
+        return where if isinstance(where, str) else where(sys._current_frames().get(self._thread))
 
     def rearrange(self, before: Mapping[int, IntervalMap], after: Mapping[int, IntervalMap]) -> None:
         """Make the state stores of new intervals from the stores that had their keys, as with `FileChain.origins`.
@@ -163,6 +171,10 @@ class LocalExecutor:
         self._program.teardown()
 
     # Host
+
+    def step_begins(self, where: Where) -> None:
+        """Note the step whose code runs from now on."""
+        self._where = where
 
     def token(self) -> str:
         """Return the next token. Tokens are consecutive, so that runs can be repeated, and unique among drivers."""

@@ -14,8 +14,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
-from headrace.runners.reporting.figures import Rates, step_figures
+from headrace.runners.reporting.figures import Rates, long_phase, slow_sink, step_figures
 from headrace.runners.reporting.table import SHARE_OF_NAMES, Told, columns_for, heading
 
 _CTRL_C = len("^C")
@@ -40,31 +41,48 @@ class ProgressDisplay:
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console, self._clock = console, clock
         self._rates = Rates()
-        self._started = False
-        self._live = Live(Spinner("dots", "starting"), console=console, refresh_per_second=8, transient=False)
+        self._last: EpochProgress | None = None
+        self._activity: Activity | None = None
+        self._spinner = Spinner("dots", "starting")
+        self._live = Live(console=console, refresh_per_second=8, transient=False, get_renderable=self._drawn)
 
     def __enter__(self) -> Self:
         self._live.start()
         return self
 
+    def begin(self, activity: Activity) -> None:
+        """Show what the run does while an epoch, or the wait for one, takes long."""
+        self._activity = activity
+
     def __call__(self, progress: EpochProgress) -> None:
         """Show the progress after an epoch."""
         self._rates.note(progress, self._clock())
-        self._started = True
-        self._live.update(drawn(progress, self._rates, self._console.width, self._console.height))
+        self._last = progress
+
+    def _drawn(self) -> RenderableType:
+        long = long_phase(self._activity)
+        if (progress := self._last) is None:
+            self._spinner.update(text=Text(long or "starting"))
+            return self._spinner
+        return drawn(progress, self._rates, self._console.width, self._console.height, long)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The last display stays on the screen, except for "starting".
-        self._live.transient = not self._started
+        # The last display stays on the screen, without what was running, and except for "starting".
+        self._activity = None
+        self._live.transient = self._last is None
         self._live.stop()
 
 
-def drawn(progress: EpochProgress, rates: Rates, width: int = 120, height: int = 40) -> RenderableType:
-    """Return the display of a run's progress, for a terminal of `width` columns and `height` lines."""
+def drawn(progress: EpochProgress, rates: Rates, width: int = 120, height: int = 40, long: str = "") -> RenderableType:
+    """Return the display of a run's progress, for a terminal of `width` columns and `height` lines.
+
+    `long` says what the run has been doing for a while.
+    """
     steps, width = step_figures(progress), width - _CTRL_C
     head = [line for told in heading(progress, rates, steps) for line in _folded(told, width)]
+    head += [Text(line, style="yellow") for line in (slow_sink(progress), long) if line]
     names, rows = columns_for(width, steps)
     # Only a table of full width shortens names alone.
     has_long_names = any(len(row[0]) > width * SHARE_OF_NAMES for row in rows)

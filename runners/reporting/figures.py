@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from headrace.lowlevel.metric import ENGINE
 from headrace.lowlevel.metric_cells import CounterCell, GaugeCell
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from headrace.runners.engine.activity import Activity, RunPhase
 from headrace.runners.engine.options import EpochProgress
 
 _SPAN = 10.0
@@ -99,6 +100,34 @@ class Rates:
         (began, read, written), (ended, reads, writes) = self._noted[0], self._noted[-1]
         seconds = max(ended - began, 1e-6)
         return (reads - read) / seconds, (writes - written) / seconds
+
+
+_SLOW_SECONDS = 1.0
+"""Seconds from which on a sink that takes most of an epoch is said to be slow."""
+LONG_SECONDS = 5.0
+"""Seconds from which on an epoch is said to be running, and by what it is kept."""
+
+
+def long_phase(activity: Activity | None, at_least: float = LONG_SECONDS) -> str:
+    """Return what a run has been doing for at least this many seconds; empty if it gets on, or waits."""
+    if activity is None:
+        return ""
+    doing = activity.doing()
+    is_long = max(doing.seconds, doing.epoch_seconds or 0.0) >= at_least
+    return doing.sentence if is_long and doing.phase is not RunPhase.WAIT else ""
+
+
+def slow_sink(progress: EpochProgress) -> str:
+    """Return which sink took most of the last epoch, in words; empty if none did, or the epoch was short.
+
+    >>> slow_sink(EpochProgress(7, 1, 1, 0, 0, 0, 0, 0, 8.5, sinks={"Out": 8.0, "Other": 0.1}))
+    "sink 'Out' took 8.0 s of the 8.5 s of epoch 7"
+    """
+    name = max(progress.sinks, key=progress.sinks.__getitem__, default="")
+    seconds = progress.sinks.get(name, 0.0)
+    if seconds < _SLOW_SECONDS or seconds < progress.seconds / 2:
+        return ""
+    return f"sink {name!r} took {seconds:.1f} s of the {progress.seconds:.1f} s of epoch {progress.epoch:,}"
 
 
 def shown_time(timestamp: int | None) -> str:

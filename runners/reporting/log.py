@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -10,11 +11,14 @@ from types import TracebackType
 from typing import IO, Self
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
-from headrace.runners.reporting.figures import Rates, step_figures, total
+from headrace.runners.reporting.figures import Rates, long_phase, step_figures, total
 
 _EVERY = 1.0
 """Default number of seconds between two lines."""
+_RUNNING_EVERY = 30.0
+"""Seconds after which a phase that lasts has a line, and between two such lines."""
 
 
 class ProgressLog:
@@ -45,9 +49,22 @@ class ProgressLog:
         self._rates = Rates()
         self._next: float | None = None
         self._waiting: EpochProgress | None = None
+        self._activity: Activity | None = None
+        self._over = threading.Event()
+        self._writes = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
+
+    def begin(self, activity: Activity) -> None:
+        """Write a line, too, while the run is in one phase for long: `{"running": "epoch 7 has been in …"}`."""
+        self._activity = activity
+        threading.Thread(target=self._watch, name="headrace progress log", daemon=True).start()
+
+    def _watch(self) -> None:
+        while not self._over.wait(_RUNNING_EVERY):
+            if long := long_phase(self._activity, _RUNNING_EVERY):
+                self._print({"running": long})
 
     def __call__(self, progress: EpochProgress) -> None:
         """Note the progress after an epoch, and write a line if one is due."""
@@ -61,12 +78,17 @@ class ProgressLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over.set()
         self._write()
 
     def _write(self) -> None:
         if self._waiting is not None:
-            print(json.dumps(self._line(self._waiting, self._rates.per_second)), file=self._file, flush=True)
+            self._print(self._line(self._waiting, self._rates.per_second))
             self._waiting = None
+
+    def _print(self, line: Mapping[str, object]) -> None:
+        with self._writes:
+            print(json.dumps(line), file=self._file, flush=True)
 
 
 def line_of(progress: EpochProgress, per_second: tuple[float, float]) -> Mapping[str, object]:

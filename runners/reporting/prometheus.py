@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from headrace.lowlevel.metric import ENGINE
 from headrace.lowlevel.metric_cells import CounterCell, DistributionCell, GaugeCell
 from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.address import LOOPBACK, PortError, host_and_port
 from headrace.runners.reporting.figures import StepFigures, step_figures
@@ -29,6 +30,7 @@ _COUNTERS = {
     "dead_letters": "Records for which user code raised, and that were set aside.",
     "timers": "Timers that have fired.",
 }
+_FROM_ZERO = ("dropped_late", "dead_letters")
 _GAUGES = {
     "watermark": ("watermark_seconds", "Low watermark, seconds since 1970; +Inf when nothing more can come.", 1e6),
     "lag": ("lag_seconds", "How far the watermark is behind the greatest timestamp read.", 1e6),
@@ -78,6 +80,7 @@ class PrometheusReporter:
         self.host, self.port = host, port
         """The port; 0 becomes the number of the chosen free port when the reporter is entered."""
         self._last: EpochProgress | None = None
+        self._activity: Activity | None = None
         self._server: WSGIServer | None = None
 
     @classmethod
@@ -109,6 +112,10 @@ class PrometheusReporter:
             self.port = self._server.server_port
         return self
 
+    def begin(self, activity: Activity) -> None:
+        """Show what a run does from now on, and the figures of the commit that it goes on from."""
+        self._activity, self._last = activity, None
+
     def __call__(self, progress: EpochProgress) -> None:
         """Note the progress after an epoch, for the next request."""
         self._last = progress
@@ -122,12 +129,32 @@ class PrometheusReporter:
             self._server.server_close()
 
     def collect(self) -> Iterator[Metric]:
-        """Return the metrics after the last epoch; the registry calls this method at each request."""
-        if (progress := self._last) is None:
-            return
-        yield from _of_run(progress)
-        yield from _of_steps(step_figures(progress))
-        yield from _of_users(progress)
+        """Return the metrics of now and after the last epoch; the registry calls this method at each request."""
+        steps: Sequence[str] = ()
+        progress = self._last
+        if (activity := self._activity) is not None:
+            yield from _of_activity(activity)
+            steps, progress = activity.steps, progress or activity.recovered
+        if progress is not None:
+            yield from _of_run(progress)
+            yield from _of_users(progress)
+        yield from _of_steps([] if progress is None else step_figures(progress), steps)
+
+
+def _of_activity(activity: Activity) -> Iterator[Metric]:
+    from prometheus_client.core import GaugeMetricFamily
+
+    doing = activity.doing()
+    yield GaugeMetricFamily(
+        "headrace_starts", "How many drivers the checkpoint has had; 1 without one.", value=activity.generation
+    )
+    seconds = GaugeMetricFamily(
+        "headrace_running_seconds", "How long the run has been in its phase.", labels=["phase", "step"]
+    )
+    seconds.add_metric([doing.phase, doing.step], doing.seconds)
+    yield seconds
+    running = doing.epoch_seconds or 0.0
+    yield GaugeMetricFamily("headrace_epoch_running_seconds", "How long the running epoch has taken.", value=running)
 
 
 def _of_run(progress: EpochProgress) -> Iterator[Metric]:
@@ -135,19 +162,28 @@ def _of_run(progress: EpochProgress) -> Iterator[Metric]:
 
     yield GaugeMetricFamily("headrace_epoch", "The last epoch that is committed.", value=progress.epoch)
     seconds = GaugeMetricFamily("headrace_epoch_seconds", "How long its parts took.", labels=["phase"])
-    for phase, its in {**progress.phases, "all": progress.seconds}.items():
+    # How long the epoch of a commit took that the run goes on from is not known.
+    for phase, its in ({**progress.phases, "all": progress.seconds} if progress.phases else {}).items():
         seconds.add_metric([phase], its)
     yield seconds
+    sinks = GaugeMetricFamily("headrace_sink_seconds", "How long a sink delivered the last epoch.", labels=["step"])
+    for sink, its in progress.sinks.items():
+        sinks.add_metric([sink], its)
+    yield sinks
 
 
-def _of_steps(steps: list[StepFigures]) -> Iterator[Metric]:
+def _of_steps(steps: list[StepFigures], computations: Sequence[str]) -> Iterator[Metric]:
+    """The metrics of steps. What alerts count begins with 0, as an increase from nothing is none to Prometheus."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     for name, told in _COUNTERS.items():
         counter = CounterMetricFamily(f"headrace_{name}", told, labels=["step"])
-        for step in steps:
-            if (number := getattr(step, name)) is not None:
-                counter.add_metric([step.step], number)
+        counts = {step.step: getattr(step, name) for step in steps}
+        if name in _FROM_ZERO:
+            counts = dict.fromkeys(computations, 0) | {label: number or 0 for label, number in counts.items()}
+        for label, number in counts.items():
+            if number is not None:
+                counter.add_metric([label], number)
         yield counter
     for name, (shown, told, unit) in _GAUGES.items():
         gauge = GaugeMetricFamily(f"headrace_{shown}", told, labels=["step"])

@@ -8,11 +8,14 @@ from typing import Protocol, Self
 
 from rich.console import Console
 
+from headrace.runners.engine.activity import Activity, ActivityReporter
 from headrace.runners.engine.options import EpochProgress
 
 
 class Reporter(Protocol):
     """Shows the progress of a run between `__enter__` and `__exit__`; the run calls it after each commit.
+
+    A reporter that is an `ActivityReporter`, too, can also show what the run does while no epoch ends.
 
     >>> class Printed:
     ...     def __enter__(self):
@@ -63,6 +66,12 @@ class Reporters:
                 entered.enter_context(reporter)
             self._entered = entered.pop_all()
         return self
+
+    def begin(self, activity: Activity) -> None:
+        """Pass what the run does on to all reporters that show it."""
+        for reporter in self._reporters:
+            if isinstance(reporter, ActivityReporter):
+                reporter.begin(activity)
 
     def __call__(self, progress: EpochProgress) -> None:
         """Pass the progress after an epoch on to all reporters."""

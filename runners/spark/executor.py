@@ -27,6 +27,7 @@ from headrace.runners.spark.jobs.stage_function import WORKED
 from headrace.runners.spark.jobs.stage_policy import StageExtent
 from headrace.runners.spark.jobs.teardown_job import ask_to_leave
 from headrace.runners.spark.session import driver_address
+from headrace.runners.spark.worker.last_step import noted_step
 from headrace.runners.spark.worker.task_payload import TaskPayload, packed
 
 _log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class SparkExecutor:
         pack_payload: Makes the payload of tasks from what `packed` returned.
         one_task_epochs: Whether an epoch of little work may run in one stage.
         task_idle_seconds: How long a task that runs such epochs stays without one; 0 if each has a job of its own.
+        run: Name of the run on the hosts of its workers.
     """
 
     def __init__(
@@ -54,7 +56,9 @@ class SparkExecutor:
         pack_payload: Callable[[bytes], TaskPayload],
         one_task_epochs: bool,
         task_idle_seconds: float,
+        run: str,
     ) -> None:
+        self._run_name = run
         self.parallelism = cluster_of(session).parallelism()
         self._session = session
         self._bind, self._pack_payload = bind, pack_payload
@@ -150,6 +154,10 @@ class SparkExecutor:
                 self._session, self._payload, len(self.topology.levels()), spec.tasks
             )
         return job
+
+    def running_step(self) -> str:
+        """Return the steps that worker processes of this host run; nothing is known of those of other hosts."""
+        return noted_step(self._run_name)
 
     def rearrange(self, before: Mapping[int, IntervalMap], after: Mapping[int, IntervalMap]) -> None:
         """Do nothing: tasks make the state stores of new intervals when they need them."""

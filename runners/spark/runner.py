@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -28,6 +29,7 @@ from headrace.runners.spark.executor import SparkExecutor
 from headrace.runners.spark.jobs.job_error import SparkJobError
 from headrace.runners.spark.session import SparkSetupError, cancel_all, checked, engine_session, open_session
 from headrace.runners.spark.statestore.store_cache import StoreCache
+from headrace.runners.spark.worker.last_step import notes_folder
 from headrace.runners.spark.worker.task_payload import TaskPayload, packed
 
 
@@ -117,7 +119,7 @@ class SparkRunner:
         bind = partial(bound, store=store, options=self._streams)
         pack_payload = partial(TaskPayload.of, store=store, run=journal.identity, cache_bytes=options.cache_bytes)
         stages = options.one_task_epochs, options.task_idle_seconds
-        executor = SparkExecutor(engine_session(session), topology, code, bind, pack_payload, *stages)
+        executor = SparkExecutor(engine_session(session), topology, code, bind, pack_payload, *stages, journal.identity)
         try:
             with new_objects_only():
                 return Driver(executor.topology, executor, journal, clock, options, self._steps, changes).run()
@@ -128,6 +130,7 @@ class SparkRunner:
                 # Nothing goes on from here without a checkpoint, or once the input has ended: state stores may go.
                 if options.checkpoint is None or changes.finished:
                     StoreCache(journal.identity).discard()
+                    shutil.rmtree(notes_folder(journal.identity), ignore_errors=True)
 
 
 @contextmanager

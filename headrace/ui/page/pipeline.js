@@ -5,8 +5,8 @@ import { KeyExplorer, PanePlayer } from "./explorer.js";
 import { Graph } from "./graph.js";
 import { DataTable } from "./tables.js";
 
-const SIGNS = { running: "▶", waiting: "◷", silent: "?", dead: "✕", failed: "✕", finished: "✓", starting: "◌", empty: "○", unreadable: "!", unread: "…" };
-const WORDS = { running: "running", waiting: "waiting", silent: "no news", dead: "stopped", failed: "failed", finished: "finished", starting: "starting", empty: "not begun", unreadable: "unreadable", unread: "being read" };
+const SIGNS = { running: "▶", busy: "◔", waiting: "◷", silent: "?", dead: "✕", failed: "✕", finished: "✓", starting: "◌", empty: "○", unreadable: "!", unread: "…" };
+const WORDS = { running: "running", busy: "long epoch", waiting: "waiting", silent: "no news", dead: "stopped", failed: "failed", finished: "finished", starting: "starting", empty: "not begun", unreadable: "unreadable", unread: "being read" };
 const ONLY_STORED = "Only a checkpoint tells this. Run the pipeline with --checkpoint=PLACE.";
 
 const text = (name) => (row) => row[name] ?? "";
@@ -191,7 +191,7 @@ export class PipelineView {
   }
 
   /** The watermarks that stand still, in words, above everything else: sources first, then what waits for the same. */
-  notice({ standing, steps, stored }, waits) {
+  notice({ standing, steps, stored, slow }, waits) {
     const sources = new Set((stored?.sources ?? []).map((row) => row.source));
     const reasons = new Map(waits.map((row) => [row.step, row.waits_for]));
     const still = standing.phase === "finished" ? [] : steps.filter((step) => step.still);
@@ -202,6 +202,7 @@ export class PipelineView {
       const reason = reasons.get(group[0].step), names = group.map((step) => step.step).join(", ");
       lines.push(`⚠ The watermark of ${names} has stood at ${group[0].watermark.text} for ${stoodFor(group[0])} while records came.` + (reason ? ` It waits for ${reason}.` : ""));
     }
+    if (slow) lines.push(`⚠ ${slow[0].toUpperCase()}${slow.slice(1)}.`);
     this.stuck.hidden = !lines.length;
     if (lines.join() === this.stuck.dataset.told) return;
     this.stuck.dataset.told = lines.join();

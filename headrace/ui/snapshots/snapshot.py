@@ -15,7 +15,9 @@ class Phase(StrEnum):
 
     RUNNING = "running"
     WAITING = "waiting"
-    """The driver lives, and has committed nothing for a while: it waits for input or for a timer."""
+    """The driver lives, and has committed nothing for a while: it waits for input or for a timer, or works."""
+    BUSY = "busy"
+    """The driver has been in one epoch for a while."""
     SILENT = "silent"
     """Nothing was committed for a while, and whether the driver lives cannot be seen from here."""
     DEAD = "dead"
@@ -229,3 +231,5 @@ class Snapshot:
     stored: StoredFacts | None = None
     problem: str = ""
     """Why the checkpoint could not be read; empty if it could."""
+    slow: str = ""
+    """Which sink takes most of an epoch, in words; empty if none does."""

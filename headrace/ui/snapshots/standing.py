@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from headrace.lowlevel.storage.credentials import hidden
+from headrace.runners.engine.activity import Doing, RunPhase
+from headrace.runners.reporting.figures import LONG_SECONDS
 from headrace.ui.snapshots.snapshot import Phase, Standing
 
 _LONGEST = 300
@@ -13,9 +15,13 @@ QUIET_SECONDS = 30.0
 FINISHED = "The input has ended, and nothing is left to do."
 NOT_BEGUN = "Nothing is committed yet. The first epoch appears here when it is."
 NO_EPOCH = "This run has committed no epoch yet. The first one appears here when it is."
+_RUNNING = "Epochs are being committed."
 _DEAD = "The driver has ended before its input has; the same command goes on from the last commit."
 _STOPPED = "The run was stopped before its input has ended. With a checkpoint, the same command goes on from there."
-_WAITING = "The driver lives. It waits for input or for a timer, or its epoch takes long."
+_WAITING = (
+    "The driver lives. It waits for input or for a timer, or its epoch takes long: the page, terminal and metrics of "
+    "the run itself say which."
+)
 _SILENT = "Nothing is committed. The driver waits for input, or it has ended: look for it where it was started."
 
 
@@ -41,8 +47,38 @@ def standing_of(
     if alive is False:
         return Standing(Phase.DEAD, _DEAD, committed)
     if now - max(committed, taken or 0.0) < QUIET_SECONDS:
-        return Standing(Phase.RUNNING, "Epochs are being committed.", committed)
+        return Standing(Phase.RUNNING, _RUNNING, committed)
     return Standing(Phase.WAITING, _WAITING, committed) if alive else Standing(Phase.SILENT, _SILENT, committed)
+
+
+def standing_of_run(committed: float, now: float, doing: Doing | None) -> Standing:
+    """The standing of a run in this process.
+
+    Args:
+        committed: The time of its last commit, seconds since 1970.
+        now: The time.
+        doing: What it does; None if it does not tell.
+
+    >>> standing_of_run(100.0, 160.0, Doing(RunPhase.TASKS, "Enrich", 60.0, 8, 60.0)).sentence
+    "Epoch 8 has been in phase tasks, step 'Enrich', for 60 s."
+    """
+    if doing is None:
+        return standing_of(committed, now, False, True)
+    if doing.phase is RunPhase.WAIT:
+        phase = Phase.RUNNING if now - committed < QUIET_SECONDS else Phase.WAITING
+        return Standing(phase, _RUNNING if phase is Phase.RUNNING else sentence_of(doing.sentence), committed)
+    if max(doing.seconds, doing.epoch_seconds or 0.0) < LONG_SECONDS:
+        return Standing(Phase.RUNNING, _RUNNING, committed)
+    return Standing(Phase.BUSY, sentence_of(doing.sentence), committed)
+
+
+def sentence_of(text: str) -> str:
+    """A text as a sentence.
+
+    >>> sentence_of("epoch 8 runs")
+    'Epoch 8 runs.'
+    """
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def standing_of_end(error: BaseException | None, is_complete: bool, committed: float | None = None) -> Standing:

@@ -16,6 +16,7 @@ from headrace.lowlevel.metric import MetricValues
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.beam.run.errors import as_beam
 from headrace.runners.beam.run.task_context import TaskContext
+from headrace.runners.engine.activity import Activity, ActivityReporter
 from headrace.runners.engine.driver.signals import heeding_signals
 from headrace.runners.engine.driver.topology_change import Changes
 from headrace.runners.engine.options import EpochProgress, RunOptions
@@ -88,12 +89,7 @@ class PipelineRun:
         return result
 
     def _followed_by(self, progress: Callable[[EpochProgress], None] | None) -> Callable[[EpochProgress], None]:
-        def after(epoch: EpochProgress) -> None:
-            self.metrics = epoch.metrics
-            if progress is not None:
-                progress(epoch)
-
-        return after
+        return _Following(self, progress)
 
     # The run
 
@@ -177,3 +173,21 @@ class PipelineRun:
     def _let_go(self) -> None:
         if self._changes.let_go is not None:
             self._changes.let_go()
+
+
+class _Following:
+    """Keeps the metrics of each epoch for a run, and passes its progress on."""
+
+    def __init__(self, run: PipelineRun, progress: Callable[[EpochProgress], None] | None) -> None:
+        self._run, self._progress = run, progress
+
+    def begin(self, activity: Activity) -> None:
+        """See `ActivityReporter`."""
+        following: object = self._progress
+        if isinstance(following, ActivityReporter):
+            following.begin(activity)
+
+    def __call__(self, epoch: EpochProgress) -> None:
+        self._run.metrics = epoch.metrics
+        if self._progress is not None:
+            self._progress(epoch)

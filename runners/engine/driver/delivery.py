@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 
 from headrace.lowlevel.sinks.sink import AgreeingSink, BeginningSink, HoldingSink, Sink
+from headrace.runners.engine.activity import Activity, RunPhase
 from headrace.runners.engine.sink_errors import failing, naming_stored_classes
 
 Sinks = Mapping[str, tuple[str, Sink]]
 Receipts = dict[str, list[bytes]]
 
 
-def begun(sinks: Sinks, resumed: Collection[str] = ()) -> Receipts:
+def begun(sinks: Sinks, activity: Activity, resumed: Collection[str] = ()) -> Receipts:
     """Begin every sink; returns receipts for the next commit, without those of `held`.
 
     Sinks named in `resumed` go on from a checkpoint, the others are new. Raises `StepError`.
@@ -19,6 +21,7 @@ def begun(sinks: Sinks, resumed: Collection[str] = ()) -> Receipts:
     receipts: Receipts = {}
     for name, (_, sink) in sinks.items():
         if isinstance(sink, BeginningSink):
+            activity.begin(RunPhase.START, name)
             with failing(name):
                 receipt = sink.begin(name not in resumed)
             if receipt is not None:
@@ -58,12 +61,20 @@ def after(first: Receipts, receipts: Receipts) -> Receipts:
     return {name: [*first.get(name, ()), *receipts.get(name, ())] for name in (first | receipts)}
 
 
-def deliver(sinks: Sinks, epoch: int, receipts: Receipts) -> None:
-    """Let every sink deliver the rows of a committed epoch. Raises the errors of sinks unchanged."""
+def deliver(sinks: Sinks, epoch: int, receipts: Receipts, activity: Activity) -> dict[str, float]:
+    """Let every sink deliver the rows of a committed epoch, and return how many seconds each took.
+
+    Raises the errors of sinks unchanged.
+    """
+    seconds = {}
     for name, (_, sink) in sinks.items():
         if sink_receipts := receipts.get(name):
+            activity.begin(RunPhase.DELIVER, name)
+            began = time.perf_counter()
             with naming_stored_classes(name):
                 sink.deliver(epoch, sink_receipts)
+            seconds[name] = time.perf_counter() - began
+    return seconds
 
 
 def finish(sinks: Sinks, epoch: int, ended: bool) -> None:

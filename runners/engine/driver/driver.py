@@ -12,6 +12,7 @@ from headrace.lowlevel.errors import FencedError
 from headrace.lowlevel.injectors.injector import WakingInjector
 from headrace.lowlevel.metric import MetricValues, added
 from headrace.lowlevel.topology.topology import Topology
+from headrace.runners.engine.activity import Activity, ActivityReporter, RunPhase
 from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.driver.delivery import Receipts, after, begun, deliver, finish, held
 from headrace.runners.engine.driver.epoch import epoch_spec, run_tasks, state_after
@@ -51,16 +52,23 @@ class Driver:
         self._executor, self._journal, self._clock, self._options = executor, journal, clock, options
         self._hooks = steps or EveryStep()
         self._changes = changes or Changes(topology)
-        self._recovery = Recovery(journal, self._hooks, self._changes, executor.parallelism)
-        self._planner = Planner(executor, clock, options, self._hooks, self._changes.wakeup)
+        self._activity = Activity(journal.generation, topology.keyed)
+        self._activity.running_step = executor.running_step
+        self._recovery = Recovery(journal, self._hooks, self._changes, executor.parallelism, self._activity)
+        self._planner = Planner(executor, clock, options, self._hooks, self._changes.wakeup, self._activity)
         self._snapshots = SnapshotSchedule(executor.snapshots)
         self._state_sizes: dict[str, int] = {}
         """Computation -> bytes of state at the start of the last epoch."""
 
     def run(self) -> RunResult:
         """Run until every injector has ended and nothing is left to do. Errors leave the last epoch committed."""
+        reporter: object = self._options.progress
+        if isinstance(reporter, ActivityReporter):
+            reporter.begin(self._activity)
         self._state, self._receipts = self._recovery.recover(self._topology)
         self._begin(self._topology)
+        if self._state.epoch:
+            self._activity.recovered = progress_of(self._topology, self._state, self._metrics())
         try:
             self._run_epochs()
         except BaseException as error:
@@ -121,10 +129,12 @@ class Driver:
 
     def _run_epoch(self, plan: Plan) -> None:
         """Run, check, commit and deliver an epoch; then prepare for the next one."""
-        timing, began = EpochTiming(), self._clock.now()
+        timing, began, activity = EpochTiming(), self._clock.now(), self._activity
         spec = epoch_spec(self._running, self._state, plan)
+        activity.begin_epoch(spec.epoch)
         outcome = run_tasks(self._executor, self._journal, self._running, spec, plan, self._state)
         timing.end("tasks")
+        activity.begin(RunPhase.COMMIT)
         self._state = state_after(self._state, self._running, spec, plan, outcome, self._receipts)
         self._state_sizes = outcome.sizes
         self._hooks.step("commit", spec.epoch)
@@ -135,15 +145,17 @@ class Driver:
         records = [outcome.counters.get(stream, {}).get("records", 0) for stream in plan.deliveries]
         self._acknowledge(sum(records))
         self._hooks.step("deliver", spec.epoch)
-        deliver(self._topology.sinks, spec.epoch, self._state.receipts)
+        timing.sinks = deliver(self._topology.sinks, spec.epoch, self._state.receipts, activity)
         self._receipts = held(self._topology.sinks)
         self._hooks.step("delivered", spec.epoch)
         timing.end("deliver")
+        activity.begin(RunPhase.TIDY)
         self._planner.size.took(max(records, default=0), (self._clock.now() - began) / 1e6, outcome.records_held())
         if self._options.progress is not None:
             self._options.progress(progress_of(self._topology, self._state, self._metrics(), timing))
         self._tidy()
         self._running.balance(self._state, outcome)
+        activity.end_epoch()
 
     def _acknowledge(self, records: int) -> None:
         """After a commit: schedule the release of its stragglers, and tell executor and injectors of it."""
@@ -177,7 +189,7 @@ class Driver:
             requested.validate()
             self._state.journal = self._running.watermark_journal()
             change = self._journal.change_to(self._state, requested, request.consent)
-            receipts = after(self._receipts, begun(requested.sinks, self._topology.sinks))
+            receipts = after(self._receipts, begun(requested.sinks, self._activity, self._topology.sinks))
             receipts = after(receipts, held(requested.sinks))
             topology, switch = self._executor.prepare(requested)
         except Exception as refusal:

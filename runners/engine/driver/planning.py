@@ -11,6 +11,7 @@ from headrace.lowlevel.time import SECOND
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.explain import furthest_back
 from headrace.lowlevel.watermarks.propagation import InjectorProgress
+from headrace.runners.engine.activity import Activity, RunPhase
 from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.driver.journal import JournalState
 from headrace.runners.engine.driver.running_topology import RunningTopology
@@ -41,7 +42,16 @@ class Plan:
 class Planner:
     """Plans the epochs of one driver, and waits while there is nothing to plan for."""
 
-    def __init__(self, executor: Executor, clock: Clock, options: RunOptions, hooks: Hooks, wakeup: Wakeup) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        clock: Clock,
+        options: RunOptions,
+        hooks: Hooks,
+        wakeup: Wakeup,
+        activity: Activity | None = None,
+    ) -> None:
+        self._activity = activity or Activity(1)
         self._executor, self._clock, self._options, self._hooks, self._wakeup = executor, clock, options, hooks, wakeup
         self.size = options.epoch_size()
         self._simulated: int | None = None
@@ -52,7 +62,7 @@ class Planner:
         self._hooks.step("plan", state.epoch + 1)
         splits = self._executor.splits()
         limit = self._hooks.bundle_size(state.epoch + 1, self.size.records)
-        deliveries = deliveries_of(topology.injectors, state, self._options.skew_limit, limit, splits)
+        deliveries = deliveries_of(topology.injectors, state, self._options.skew_limit, limit, splits, self._activity)
         for delivery in deliveries.values():
             if delivery.clock is not None:
                 self._simulated = max(delivery.clock, self._simulated or delivery.clock)
@@ -75,6 +85,7 @@ class Planner:
         ended = len(state.done) == len(running.topology.injectors) and not state.pending
         if ended and not state.wall_timers:
             raise StalledError(_stall(running.topology, state))
+        self._activity.wait()
         timers = [due - plan.clock for timers in state.wall_timers.values() for due in timers.values()]
         if ended:
             wait = min(timers)
@@ -107,7 +118,12 @@ def _stall(topology: Topology, state: JournalState) -> str:
 
 
 def deliveries_of(
-    injectors: Mapping[str, Injector], state: JournalState, skew_limit: float | None, limit: int, splits: int
+    injectors: Mapping[str, Injector],
+    state: JournalState,
+    skew_limit: float | None,
+    limit: int,
+    splits: int,
+    activity: Activity,
 ) -> dict[str, Delivery]:
     """Injector stream -> its part of the next epoch: about `limit` records in about `splits` splits.
 
@@ -122,6 +138,7 @@ def deliveries_of(
         elif stream in waiting:
             deliveries[stream] = Delivery([], position, state.injectors[stream].watermark, idle=True)
         else:
+            activity.begin(RunPhase.PLAN, stream)
             deliveries[stream] = injector.plan(position, limit, splits)
     return deliveries
 

@@ -35,6 +35,8 @@ class EpochTiming:
 
     began: float = field(default_factory=time.perf_counter)
     seconds: dict[str, float] = field(default_factory=dict)
+    sinks: dict[str, float] = field(default_factory=dict)
+    """Sink -> seconds for which it has delivered."""
     _last: float = 0.0
 
     def __post_init__(self) -> None:
@@ -51,8 +53,10 @@ class EpochTiming:
         return time.perf_counter() - self.began
 
 
-def progress_of(topology: Topology, state: JournalState, metrics: MetricValues, timing: EpochTiming) -> EpochProgress:
-    """The progress of a run after an epoch with these durations."""
+def progress_of(
+    topology: Topology, state: JournalState, metrics: MetricValues, timing: EpochTiming | None = None
+) -> EpochProgress:
+    """The progress of a run after an epoch with these durations; without them, of a run that goes on from it."""
     counters = state.counters
     return EpochProgress(
         epoch=state.epoch,
@@ -63,9 +67,10 @@ def progress_of(topology: Topology, state: JournalState, metrics: MetricValues, 
         watermark=min(state.watermarks.values(), default=MAX_TIMESTAMP),
         clock=state.clock,
         greatest=max((progress.greatest for progress in state.injectors.values()), default=MIN_TIMESTAMP),
-        seconds=timing.total(),
+        seconds=0.0 if timing is None else timing.total(),
         metrics=metrics,
-        phases=timing.seconds,
+        phases={} if timing is None else timing.seconds,
+        sinks={} if timing is None else timing.sinks,
     )
 
 

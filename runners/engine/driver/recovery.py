@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from headrace.lowlevel.checkpoint import Change
 from headrace.lowlevel.checkpoint.manifest.fingerprint import SINK as SINK_KIND
 from headrace.lowlevel.topology.topology import Topology
+from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.driver.delivery import Receipts, after, begun, deliver, held
 from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.driver.topology_change import Changes
@@ -30,17 +31,18 @@ class Recovery:
     changes: Changes
     new_level_tasks: int
     """Number of tasks of a new level if the commit has no intervals."""
+    activity: Activity
 
     def recover(self, topology: Topology) -> tuple[JournalState, Receipts]:
         """Return the state to go on from, and receipts of sinks for the next commit; commits a changed topology."""
         state = self.journal.recover()
         if state is None:
-            receipts = begun(topology.sinks)
+            receipts = begun(topology.sinks, self.activity)
             return JournalState.beginning(topology), after(receipts, held(topology.sinks))
         change = self.journal.change
         earlier_sinks = topology.sinks if change is None else change.old.of_kind(SINK_KIND)
-        receipts = begun(topology.sinks, earlier_sinks)
-        deliver(topology.sinks, state.epoch, state.receipts)
+        receipts = begun(topology.sinks, self.activity, earlier_sinks)
+        deliver(topology.sinks, state.epoch, state.receipts, self.activity)
         # Only now does a sink know what the commit holds for it.
         receipts = after(receipts, held(topology.sinks))
         if change is not None:
@@ -68,5 +70,5 @@ class Recovery:
         state = self.journal.succeed(replace(state, receipts=receipts), change, topology, tasks)
         self.changes.committed = state.epoch
         self.hooks.step("changed", state.epoch)
-        deliver(topology.sinks, state.epoch, state.receipts)
+        deliver(topology.sinks, state.epoch, state.receipts, self.activity)
         return state, held(topology.sinks)

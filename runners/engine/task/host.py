@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from headrace.lowlevel.checkpoint import DeltaFile, FileChain
+from headrace.lowlevel.metric import Where
 from headrace.lowlevel.processing.state_cache import StateCache
 from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.runners.engine.background_calls import PendingCall, Release
@@ -25,8 +26,8 @@ class Host(Protocol):
         """Passes blocks on to later tasks if the whole epoch runs in this process; else None."""
 
     @property
-    def step_begins(self) -> Callable[[str], None] | None:
-        """Called with the name of each step before its code runs; None for no calls."""
+    def step_begins(self) -> Callable[[Where], None] | None:
+        """Called before the code of each step runs, and with an empty text after it; None for no calls."""
 
     def token(self) -> str:
         """A fresh attempt token."""

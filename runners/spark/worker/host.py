@@ -14,6 +14,7 @@ from headrace.lowlevel.checkpoint.files.carried_deltas import MOST_BYTES
 from headrace.lowlevel.checkpoint.files.delta_file import delta_object
 from headrace.lowlevel.checkpoint.files.file_chain import epoch_of, file_name
 from headrace.lowlevel.intervals.sequencer import attempt_token
+from headrace.lowlevel.metric import Where
 from headrace.lowlevel.processing.state_cache import StateCache
 from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.lowlevel.storage.object_store import ObjectStorage, StoreError
@@ -46,7 +47,7 @@ class SparkHost:
         storage: ObjectStorage,
         run: str,
         cache_bytes: int = 0,
-        step_begins: Callable[[str], None] | None = None,
+        step_begins: Callable[[Where], None] | None = None,
     ) -> None:
         self.states = StateCache(cache_bytes)
         self.local_exchange: LocalExchange | None = None

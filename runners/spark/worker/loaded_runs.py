@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
+from headrace.lowlevel.metric import Where
 from headrace.lowlevel.processing.state_cache import StateCache
 from headrace.runners.spark.statestore.store_cache import Sweeping
 from headrace.runners.spark.worker.host import SparkHost
@@ -22,7 +23,7 @@ class LoadedRuns:
     not finish, and must not be called again.
     """
 
-    def __init__(self, step_begins: Callable[[str], None] | None = None) -> None:
+    def __init__(self, step_begins: Callable[[Where], None] | None = None) -> None:
         """`step_begins` is called with the name of each step whose code begins to run."""
         self._step_begins = step_begins
         self._sweeping = Sweeping()

@@ -75,6 +75,7 @@ class WorkerProcess:
         settle()
         self.last_step.task_begins()
         contents, host = self._runs.take(payload)
+        self.last_step.belongs_to(contents.run)
         host.begin(task.attemptNumber(), whole_epoch)
         return task, contents, host
 
@@ -84,6 +85,7 @@ class WorkerProcess:
         settle()
         self.last_step.task_begins()
         contents, host = self._runs.take(payload)
+        self.last_step.belongs_to(contents.run)
         host.begin(current_task().attemptNumber(), whole_epoch=True)
         yield contents, host
         self._garbage.epoch_ends()

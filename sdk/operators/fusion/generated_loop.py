@@ -54,10 +54,10 @@ class Loop:
     _steps: dict[int, str] = field(default_factory=dict)
     """Offset of an instruction -> label of its step, for the offsets looked up so far."""
 
-    def current_step(self) -> str:
-        """The label of the step that is running; to be called from code that the loop calls."""
+    def current_step(self, frame: FrameType | None = None) -> str:
+        """The label of the step that is running; to be called from code that the loop calls, or with its frame."""
         code = self.run.__code__
-        frame: FrameType | None = sys._getframe(1)
+        frame = frame or sys._getframe(1)
         while frame is not None and frame.f_code is not code:
             frame = frame.f_back
         if frame is None:

@@ -12,6 +12,7 @@ import yaml
 
 from headrace.lowlevel.metric import ENGINE, Metric
 from headrace.lowlevel.metric_cells import Cell, CounterCell, DistributionCell, GaugeCell
+from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import StepFigures
 from headrace.runners.reporting.prometheus import PrometheusReporter
@@ -32,7 +33,8 @@ def served() -> frozenset[str]:
     for name in set(StepFigures.__slots__) - {"step"}:
         cells[Metric("counter", ENGINE, name)] = CounterCell(1)
     reporter = PrometheusReporter()
-    reporter(EpochProgress(1, 1, 1, 0, 0, 0, 0, 0, 0.1, {"Sum": cells}, {"tasks": 0.1}))
+    reporter.begin(Activity(1))
+    reporter(EpochProgress(1, 1, 1, 0, 0, 0, 0, 0, 0.1, {"Sum": cells}, {"tasks": 0.1}, {"Out": 0.1}))
     return frozenset(sample.name for family in reporter.collect() for sample in family.samples)
 
 

@@ -28,6 +28,7 @@ from headrace.lowlevel.injectors.injector import MemorySplit, WakingInjector
 from headrace.lowlevel.injectors.notification_pipe import notify
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver.journal import JournalState
 from headrace.runners.engine.driver.planning import Plan, Planner
@@ -103,7 +104,7 @@ def test_the_driver_waits_as_long_as_all_injectors_are_quiet(
 def test_sinks_that_have_not_acknowledged_are_asked_again(pending: tuple[str, ...], span: float) -> None:
     """They acknowledge in threads that wake nobody, even if no injector has anything more."""
     clock = Noting()
-    planner = Planner(cast(Executor, None), clock, RunOptions(poll_seconds=0.25), EveryStep(), Wakeup())
+    planner = Planner(cast(Executor, None), clock, RunOptions(poll_seconds=0.25), EveryStep(), Wakeup(), Activity(1))
     state = SimpleNamespace(done={"a"}, pending=pending, wall_timers={})
     running = SimpleNamespace(
         topology=topology(a=Quiet(), b=Quiet()), stragglers=SimpleNamespace(next_due=lambda: None)

@@ -1,0 +1,1 @@
+"""The shipped alert rules before a real Prometheus."""
