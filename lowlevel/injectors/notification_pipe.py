@@ -7,11 +7,15 @@ one: whoever is notified looks for himself, and looks from time to time without 
 from __future__ import annotations
 
 import os
+import select
 import stat
 import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
+
+_MOST_BYTES = 65_536
+"""Bytes that are read at once, which is what a pipe holds."""
 
 
 class NotificationPipe:
@@ -31,7 +35,8 @@ class NotificationPipe:
             os.mkfifo(path)
         # As its own writer the thread does not see the pipe end when a process closes it.
         self._pipe = _opened(path, os.O_RDWR)
-        os.set_blocking(self._pipe, True)
+        # Whoever else reads at the pipe could take a word that ends the thread, so it ends by a pipe of its own.
+        self._end_seen, self._end = os.pipe()
         self._names, self._wake = frozenset(names), wake
         self._lock = threading.Lock()
         self._heard: set[str] = set()
@@ -46,18 +51,25 @@ class NotificationPipe:
 
     def close(self) -> None:
         """End the thread; the pipe stays for the next run."""
-        self._names = frozenset()
-        os.write(self._pipe, b"\n")
+        os.close(self._end)
         self._thread.join()
+        os.close(self._end_seen)
+        os.close(self._pipe)
 
     def _listen(self) -> None:
-        with open(self._pipe, "rb") as lines:
-            for line in lines:
-                name = line.decode(errors="replace").removesuffix("\n")
-                if not self._names:
-                    return
-                if name in self._names:
-                    self._add(name)
+        rest, poller = b"", select.poll()
+        poller.register(self._pipe, select.POLLIN)
+        # A pipe whose writing end is closed is reported without being asked for.
+        poller.register(self._end_seen, 0)
+        while True:
+            if any(descriptor == self._end_seen for descriptor, _ in poller.poll()):
+                return
+            with suppress(BlockingIOError):
+                *lines, rest = (rest + os.read(self._pipe, _MOST_BYTES)).split(b"\n")
+                rest = rest[-_MOST_BYTES:]
+                for name in (line.decode(errors="replace") for line in lines):
+                    if name in self._names:
+                        self._add(name)
 
     def _add(self, name: str) -> None:
         with self._lock:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import headrace as beam
 from headrace.lowlevel import CallSink
-from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, ListSplit
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, MemorySplit
+from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import SECOND
 from headrace.sdk.transforms.core.source import Source
 from headrace.transforms.window import FixedWindows
@@ -42,7 +43,7 @@ class Ticks(BaseInjector):
         if asked("silent") or now - int(str(position)) < SECOND // 10:
             return Delivery([], position, max(0, int(str(position))), idle=True)
         stamps = [now, *([now - 3600 * SECOND] if asked("late") else [])]
-        return Delivery([ListSplit([("a", 1)] * len(stamps), stamps)], now, now)
+        return Delivery([MemorySplit(Batch([("a", 1)] * len(stamps), stamps))], now, now)
 
 
 class ReadTicks(Source):
