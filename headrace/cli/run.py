@@ -15,9 +15,7 @@ from headrace.cli.ending import Ending, MisuseError, endings, errors, say
 from headrace.cli.target import Program, load
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.activity import Activity, ActivityReporter
-from headrace.runners.engine.clock import SystemClock
 from headrace.runners.engine.options import EpochProgress, RunOptions
-from headrace.runners.local import LocalRunner
 from headrace.runners.reporting import Reporter, Reporters, reporter_for
 from headrace.runners.reporting.address import PortError
 from headrace.runners.reporting.prometheus import PrometheusReporter
@@ -198,25 +196,14 @@ def _start(program: Program, runner: str | None, flags: Sequence[str], seen: _La
         if isinstance(program, Pipeline):
             program.options.view_as(EngineOptions).progress = seen
             run_options(program.options)
-            program.runner = _runner(program.runner)
+            program.runner = find_runner(program.runner)
             return program.run
         given = PipelineOptions(list(flags), progress=seen)
         if (wanted := labels_to_record(False, given)) is not None:
-            return partial(_record, _runner(runner), program, given, wanted)
-        return partial(_runner(runner).run_topology, program, cast(RunOptions, run_options(given)))
+            return partial(_record, find_runner(runner), program, given, wanted)
+        return partial(find_runner(runner).run_topology, program, cast(RunOptions, run_options(given)))
     except ValueError as error:
         raise MisuseError(str(error)) from error
-
-
-def _runner(wanted: Runner | str | None) -> Runner:
-    """Return the runner for a program.
-
-    A local runner that is made here gets the machine's clock, because nothing would move a manual clock.
-    """
-    found: object = find_runner(wanted)
-    if found is not wanted and isinstance(found, LocalRunner):
-        found.clock = SystemClock()
-    return cast(Runner, found)
 
 
 def _record(runner: Runner, topology: Topology, options: PipelineOptions, wanted: Sequence[str]) -> None:

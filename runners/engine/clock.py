@@ -17,6 +17,9 @@ class Clock(Protocol):
     def wait(self, micros: int, wakeup: Wakeup) -> None:
         """Let this much time pass, at most an hour; the wait ends early when `wakeup` is called."""
 
+    def wait_after_end(self, micros: int, wakeup: Wakeup) -> None:
+        """Let this much time pass after the input has ended, when nothing but the timer waited for can happen."""
+
 
 class SystemClock:
     """The machine's clock."""
@@ -28,6 +31,33 @@ class SystemClock:
     def wait(self, micros: int, wakeup: Wakeup) -> None:
         """See `Clock`."""
         wakeup.wait(micros / 1e6)
+
+    def wait_after_end(self, micros: int, wakeup: Wakeup) -> None:
+        """See `Clock`; the time passes, as other programs may look at the same clock."""
+        self.wait(micros, wakeup)
+
+
+class LocalClock(SystemClock):
+    """The machine's clock, which jumps to the next timer once the input has ended, so that nobody waits for nothing.
+
+    >>> clock = LocalClock()
+    >>> before = clock.now()
+    >>> clock.wait_after_end(3_600_000_000, Wakeup())
+    >>> clock.now() - before >= 3_600_000_000
+    True
+    """
+
+    def __init__(self) -> None:
+        self._skipped = 0
+
+    def now(self) -> int:
+        """The time, microseconds UTC."""
+        return super().now() + self._skipped
+
+    def wait_after_end(self, micros: int, wakeup: Wakeup) -> None:
+        """Move the clock forward, unless `wakeup` has been called."""
+        if not wakeup.wait(0.0):
+            self._skipped += max(micros, 0)
 
 
 class ManualClock:
@@ -58,6 +88,10 @@ class ManualClock:
         """Move the clock forward, unless `wakeup` has been called."""
         if not wakeup.wait(0.0):
             self.sleep(micros)
+
+    def wait_after_end(self, micros: int, wakeup: Wakeup) -> None:
+        """As `wait`."""
+        self.wait(micros, wakeup)
 
 
 class SkippingClock(ManualClock):

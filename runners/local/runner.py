@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.topology.topology import Topology
-from headrace.runners.engine.clock import Clock, ManualClock, SkippingClock, SystemClock
+from headrace.runners.engine.clock import Clock, LocalClock, SkippingClock
 from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.driver.journal import Journal, NoJournal
@@ -21,8 +21,9 @@ from headrace.runners.local.scheduler import Scheduler
 class LocalRunner:
     """Runs topologies in this process and thread, without Spark.
 
-    The default clock stands still unless a test moves it; if the run can only wait for a wall-time timer, the clock
-    jumps to the time of the timer. With a `checkpoint` in the options, the run is durable by the same protocol as on
+    The default clock is the machine's; once the input has ended, it jumps to the next wall-time timer, so that a run
+    over bounded input does not wait. A test gives a `ManualClock`, which stands still unless the test moves it, or the
+    run can only wait. With a `checkpoint` in the options, the run is durable by the same protocol as on
     Spark.
 
     >>> from headrace.lowlevel import BoundedInjector, Computation, CallSink
@@ -41,7 +42,7 @@ class LocalRunner:
     def __init__(
         self, clock: Clock | None = None, scheduler: Scheduler | None = None, intervals: int = 1, parallelism: int = 1
     ) -> None:
-        self.clock = clock or ManualClock()
+        self.clock = clock or LocalClock()
         self._has_own_clock = clock is None
         self.scheduler = scheduler or Scheduler()
         self._intervals = intervals
@@ -49,16 +50,13 @@ class LocalRunner:
         self.stores: dict[tuple[str, int], MemoryStateStore] = {}
         """Committed state of the last run, by computation and interval, for tests that count the remaining state."""
 
-    def keep_time(self, waits: bool = False) -> None:
-        """Use the machine's clock, unless the caller has given a clock or moved the default one.
+    def keep_time(self, waits: bool) -> None:
+        """Choose whether a wait for input takes its time, or the clock jumps to the end of the wait.
 
-        This is for runs whose times are shown, because the default clock stands still in 1970.
-
-        Args:
-            waits: Whether a wait takes its time; by default the clock jumps to the end of the wait.
+        A clock that the caller has given stays.
         """
-        if self._has_own_clock and type(self.clock) is ManualClock and self.clock.now() == 0:
-            self.clock = SystemClock() if waits else SkippingClock()
+        if self._has_own_clock:
+            self.clock = LocalClock() if waits else SkippingClock()
 
     def run_topology(
         self, topology: Topology, options: RunOptions | None = None, changes: Changes | None = None

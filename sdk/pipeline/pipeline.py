@@ -14,7 +14,6 @@ from headrace.sdk.options import EngineOptions, PipelineOptions, StandardOptions
 from headrace.sdk.pipeline.runner_choice import (
     Runner,
     find_runner,
-    find_timed_runner,
     labels_to_record,
     progress_callback,
     run_options,
@@ -108,7 +107,7 @@ class Pipeline(PipelineGraph):
             check()
         RuntimeValueProvider.set_runtime_options({})
         labels = labels_to_record(self._record, self.options)
-        runner = find_runner(self.runner) if labels is None else find_timed_runner(self.runner)
+        runner = find_runner(self.runner)
         with progress_callback(self.options) as progress:
             if labels is None:
                 options = run_options(self.options, progress)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.options import PipelineOptions
-from headrace.sdk.pipeline.runner_choice import Runner, find_timed_runner, progress_of, run_options
+from headrace.sdk.pipeline.runner_choice import Runner, find_runner, progress_of, run_options
 from headrace.sdk.recording.recorder import Recorder
 from headrace.sdk.recording.recording import Recording
 from headrace.sdk.recording.recording_log import log_of
@@ -38,5 +38,5 @@ def record_topology(
     given = options or PipelineOptions([])
     recorder = Recorder.of_topology(topology, wanted, log_of(given))
     engine_options = run_options(given, recorder.followed_by(progress_of(given)))
-    result = find_timed_runner(runner).run_topology(recorder.topology(topology), engine_options)
+    result = find_runner(runner).run_topology(recorder.topology(topology), engine_options)
     return result, recorder.recording()

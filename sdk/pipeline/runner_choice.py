@@ -56,15 +56,6 @@ def find_runner(wanted: Runner | str | None) -> Runner:
     return cast(Runner, _loaded(known)())
 
 
-def find_timed_runner(wanted: Runner | str | None) -> Runner:
-    """The runner as `find_runner` finds it; one without a given clock uses the machine's, as for a recorded run."""
-    runner = find_runner(wanted)
-    keep_time = getattr(runner, "keep_time", None)
-    if keep_time is not None:
-        keep_time()
-    return runner
-
-
 def labels_to_record(given: bool | str | Sequence[str], options: PipelineOptions) -> Sequence[str] | None:
     """Labels of the steps to record, an empty list for all; None if nothing is recorded.
 

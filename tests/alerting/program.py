@@ -1,7 +1,7 @@
 """An endless pipeline for tests of alerts, which misbehaves for as long as a file of some name is in a folder.
 
-The folder is in the environment variable `MISBEHAVIOUR`; the files are `step`, `sink`, `slow`, `silent`, `crash`, `bad`
-and `late`.
+The folder is in the environment variable `MISBEHAVIOUR`; the files are `step`, `sink`, `slow`, `silent`, `crash`,
+`crash later`, `bad` and `late`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from headrace.sdk.transforms.core.source import Source
 from headrace.transforms.window import FixedWindows
 
 FOLDER = Path(os.environ["MISBEHAVIOUR"])
+BEGAN = time.monotonic()
 
 
 def asked(name: str) -> bool:
@@ -55,7 +56,7 @@ class ReadTicks(Source):
 
 def enrich(row: tuple[str, int]) -> tuple[str, int]:
     hang("step")
-    if asked("crash"):
+    if asked("crash") or (asked("crash later") and time.monotonic() - BEGAN > 4):
         raise RuntimeError("as it was asked to")
     return row
 

@@ -91,12 +91,12 @@ class Planner:
             wait = min(timers)
             if self._simulated is not None:
                 self._simulated += wait
-                return
+            else:
+                self._clock.wait_after_end(wait, self._wakeup)
         else:
             release = running.stragglers.next_due()
             releases = [] if release is None else [release - self._clock.now()]
-            wait = min([self._quiet(plan, state), *timers, *releases])
-        self._clock.wait(wait, self._wakeup)
+            self._clock.wait(min([self._quiet(plan, state), *timers, *releases]), self._wakeup)
 
     def _quiet(self, plan: Plan, state: JournalState) -> int:
         """Microseconds until something has to be asked again: an injector, or sinks that pending productions go to."""

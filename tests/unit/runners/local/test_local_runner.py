@@ -16,7 +16,7 @@ from headrace.lowlevel import (
     Topology,
 )
 from headrace.lowlevel.records.record import Batch
-from headrace.runners.engine.clock import ManualClock, SkippingClock, SystemClock
+from headrace.runners.engine.clock import LocalClock, ManualClock, SkippingClock
 from headrace.runners.engine.driver.topology_change import Changes
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner, Scheduler
@@ -287,7 +287,7 @@ def test_the_start_of_each_task_is_told_before_any_other_code():
     assert told[:2] == ["task", "setup"] and told.count("task") == told.count("record") == 2
 
 
-@pytest.mark.parametrize(("waits", "kind"), [(False, SkippingClock), (True, SystemClock)])
+@pytest.mark.parametrize(("waits", "kind"), [(False, SkippingClock), (True, LocalClock)])
 def test_the_time_of_the_machine(waits, kind):
     runner, given_clock = LocalRunner(), LocalRunner(ManualClock())
     for each in (runner, given_clock):

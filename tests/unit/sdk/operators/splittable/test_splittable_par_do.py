@@ -15,7 +15,7 @@ from headrace.io.watermark_estimators import ManualWatermarkEstimator, Monotonic
 from headrace.lowlevel import CallSink, ManualInjector, StepError, TopologyError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.pvalue import AsList, AsSingleton
-from headrace.runners.local import Crash, LocalRunner, Scheduler
+from headrace.runners.local import Crash, LocalRunner, ManualClock, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
 from headrace.sdk.operators.splittable import allowance
 from headrace.sdk.operators.splittable.allowance import Allowance
@@ -143,7 +143,7 @@ def test_time_counts_from_the_start_of_the_bundle(monkeypatch, seconds, size):
 
 
 def test_a_rest_is_resumed_when_it_was_deferred_to():
-    runner = LocalRunner()
+    runner = LocalRunner(ManualClock())
     for deferred, after in ((None, 4), (Duration(60), 240_000_000), (Timestamp(3600), 3_600_000_003)):
         runner.clock.set(0)
         pipeline = beam.Pipeline(runner)
@@ -257,7 +257,7 @@ class Ticks(beam.DoFn):
 
 
 def test_windows_fire_on_time_as_the_estimated_watermark_passes_them():
-    runner, fired = LocalRunner(), []
+    runner, fired = LocalRunner(ManualClock()), []
     pipeline = beam.Pipeline(runner)
     ticks = pipeline | beam.Create([9]) | beam.ParDo(Ticks())
     assert not ticks.is_bounded
