@@ -50,7 +50,7 @@ class LocalRunner:
         self.stores: dict[tuple[str, int], MemoryStateStore] = {}
         """Committed state of the last run, by computation and interval, for tests that count the remaining state."""
 
-    def keep_time(self, waits: bool) -> None:
+    def keep_time(self, waits: bool = False) -> None:
         """Choose whether a wait for input takes its time, or the clock jumps to the end of the wait.
 
         A clock that the caller has given stays.
