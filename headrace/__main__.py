@@ -1,6 +1,11 @@
 """Starts the command line, as `headrace` or as `python -m headrace`."""
 
-from headrace.cli.app import app
+from headrace.cli import early_signals
+
+# The first thing of all: the other imports take a second.
+early_signals.heed()
+
+from headrace.cli.app import app  # noqa: E402
 
 if __name__ == "__main__":
     app(prog_name="headrace")

@@ -34,7 +34,7 @@ SUMMARIES = {
 def _loaded(name: str) -> _Command:
     function = getattr(import_module(f"headrace.cli.{name}"), name)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name, cls=PipelineCommand, help=_paragraphs(function.__doc__))(function)
+    alone.command(name, cls=PipelineCommand, help=_paragraphs(function.__doc__ or SUMMARIES[name]))(function)
     return typer.main.get_command(alone)
 
 

@@ -11,10 +11,12 @@ from typing import Annotated, Self, cast
 import typer
 from rich.console import Console
 
+from headrace.cli.early_signals import end_process
 from headrace.cli.ending import Ending, MisuseError, endings, errors, say
 from headrace.cli.target import Program, load
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.activity import Activity, ActivityReporter
+from headrace.runners.engine.driver.signals import stand_in
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.reporting import Reporter, Reporters, reporter_for
 from headrace.runners.reporting.address import PortError
@@ -77,6 +79,7 @@ def run(
     Example: headrace run scores.py:pipeline --checkpoint=state/scores --max_records_per_epoch=10000
     """
     flags = flags_of(option or [], checkpoint)
+    stand_in(end_process)
     with endings():
         reporters = _reporters(progress, details, prometheus)
         program = load(target, runner, flags)

@@ -29,6 +29,7 @@ from headrace.lowlevel.storage.obstore_private import (
     error_text,
     may_use_threads,
 )
+from headrace.lowlevel.storage.places import Use, is_url, refusal, understood_place
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig
@@ -290,12 +291,14 @@ def _opened(place: str, patience: float) -> obstore.ObjectStore:
 
 
 def _local_root(place: str) -> Path | None:
-    """The absolute path of a local directory; None for a URL. Raises `PlaceError` for an empty name."""
+    """The absolute path of a local directory; None for a URL. Raises `PlaceError` for a place that cannot be one."""
     if not place:
         raise PlaceError("the place of the checkpoint is empty; give a directory or a URL such as s3://bucket/prefix")
+    if (wrong := refusal(place, Use.CHECKPOINT)) is not None:
+        raise PlaceError(wrong)
     if place.startswith("file://"):
         return Path(unquote(urlsplit(place).path)).absolute()
-    return None if "://" in place else Path(place).absolute()
+    return None if is_url(place) else Path(understood_place(place)).absolute()
 
 
 def _refuse_fork() -> None:

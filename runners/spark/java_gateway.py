@@ -13,6 +13,7 @@ import subprocess
 import threading
 
 from pyspark import SparkConf
+from pyspark.errors import PySparkRuntimeError
 
 from headrace.runners.spark.pyspark_private import has_java, kill_started_java, launch_java
 
@@ -20,20 +21,32 @@ _NOISE = (b"WARNING: Using incubator modules: jdk.incubator.vector",)
 """Lines that are not passed on, as they say nothing about the run."""
 _LOOKED_AT = 20
 """Number of first lines that are compared with `_NOISE`."""
+_KEPT = 1 << 16
+"""Number of bytes that are kept to say why the process has not started."""
 _PATIENCE_SECONDS = 5.0
 """How long to wait for the last output of a Java process that has ended or was asked to end."""
+
+
+class JavaStartError(Exception):
+    """The Java process could not be started; `said` is its error output, which was passed on before."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.said = said
 
 
 def start_java(conf: SparkConf) -> None:
     """Start the Java process of this program's Spark contexts, unless it is running already.
 
-    Raises `pyspark.errors.PySparkRuntimeError` if the process cannot be started; its error output was passed on before.
+    Raises `JavaStartError` if the process ends before it answers, and OSError if there is no such program.
     """
     if has_java():
         return
     reading, writing = os.pipe()
     given_up = threading.Event()
-    passing = threading.Thread(target=pass_on, args=(reading, 2, given_up), name="headrace-java-errors", daemon=True)
+    said = bytearray()
+    arguments = (reading, 2, given_up, said)
+    passing = threading.Thread(target=pass_on, args=arguments, name="headrace-java-errors", daemon=True)
     passing.start()
     try:
         java = launch_java(conf, writing)
@@ -43,9 +56,11 @@ def start_java(conf: SparkConf) -> None:
         kill_started_java(stop)
         os.close(writing)
         raise
-    except BaseException:
+    except BaseException as error:
         os.close(writing)
         passing.join(_PATIENCE_SECONDS)
+        if isinstance(error, PySparkRuntimeError):
+            raise JavaStartError(said.decode(errors="replace")) from error
         raise
     os.close(writing)
     atexit.register(_end, java, passing)
@@ -58,8 +73,10 @@ def _end(java: subprocess.Popen[bytes], passing: threading.Thread) -> None:
     passing.join(_PATIENCE_SECONDS)
 
 
-def pass_on(source: int, target: int, given_up: threading.Event | None = None) -> None:
+def pass_on(source: int, target: int, given_up: threading.Event | None = None, first: bytearray | None = None) -> None:
     """Copy all bytes from one file descriptor to another until the source ends, without the lines in `_NOISE`.
+
+    The first bytes are added to `first`.
 
     Of the first lines, an incomplete one is passed on as soon as it cannot become noise, so that a prompt without an
     end of line is visible. Bytes that arrive after the event `given_up` are discarded.
@@ -70,6 +87,8 @@ def pass_on(source: int, target: int, given_up: threading.Event | None = None) -
         while data := pipe.read(1 << 16):
             if given_up is not None and given_up.is_set():
                 continue
+            if first is not None and len(first) < _KEPT:
+                first += data
             waiting += data
             while looked_at < _LOOKED_AT and b"\n" in waiting:
                 line, _, waiting = waiting.partition(b"\n")

@@ -21,7 +21,7 @@ from typing import Any, cast
 import pyarrow as pa
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkConf, SparkContext, daemon, java_gateway
+from pyspark import SparkConf, SparkContext, daemon, find_spark_home, java_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -32,6 +32,11 @@ contents of the file to the error of a job whose worker process has died. Check:
 
 
 # --- the Java process ------------------------------------------------------------------------------------------------
+
+
+def spark_home() -> str:
+    """The folder of the Spark that would be started. Relies on `pyspark.find_spark_home`."""
+    return str(find_spark_home._find_spark_home())
 
 
 def has_java() -> bool:
@@ -152,6 +157,15 @@ def make_active_in_java(session: SparkSession) -> None:
 def make_active_in_python(session: SparkSession) -> None:
     """Make a session the active one of this program. Relies on `SparkSession._activeSession`."""
     SparkSession._activeSession = session
+
+
+def is_stopped(session: SparkSession) -> bool:
+    """Whether the session's context is stopped, from Python or in Java. Relies on `SparkContext._jsc`.
+
+    Raises `Py4JError` or `OSError` if Java is gone.
+    """
+    context: Any = cast(Any, session.sparkContext)._jsc
+    return context is None or bool(context.sc().isStopped())
 
 
 def concurrent_tasks(session: SparkSession) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.gc_pause import new_objects_only
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import SystemClock
@@ -31,6 +33,8 @@ from headrace.runners.spark.session import SparkSetupError, cancel_all, checked,
 from headrace.runners.spark.statestore.store_cache import StoreCache
 from headrace.runners.spark.worker.last_step import notes_folder
 from headrace.runners.spark.worker.task_payload import TaskPayload, packed
+
+_log = logging.getLogger(__name__)
 
 
 class SparkRunner:
@@ -93,13 +97,16 @@ class SparkRunner:
             options = replace(options, intervals=self._intervals)
         topology.validate()
         code = packed(topology)
-        session = checked(self._session) if self._session is not None else open_session()
-        refuse_streams(topology, session)
-        # Spark does the same at Ctrl-C.
-        changes.let_go = partial(cancel_all, session)
-        prepare_workers(session)
-        with _checkpoint_location(options, session) as location:
-            return self._run(topology, code, options, session, location, changes)
+        session = self._session or open_session()
+        with _naming_a_stop(session, options.checkpoint is not None):
+            if self._session is not None:
+                checked(session)
+            refuse_streams(topology, session)
+            # Spark does the same at Ctrl-C.
+            changes.let_go = partial(cancel_all, session)
+            prepare_workers(session)
+            with _checkpoint_location(options, session) as location:
+                return self._run(topology, code, options, session, location, changes)
 
     def _run(
         self,
@@ -147,3 +154,21 @@ def _checkpoint_location(options: RunOptions, session: SparkSession) -> Iterator
         )
     with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
         yield folder
+
+
+@contextmanager
+def _naming_a_stop(session: SparkSession, durable: bool) -> Iterator[None]:
+    """Raise `SparkJobError` for whatever fails inside as the program, or somebody else, has stopped the session."""
+    try:
+        yield
+    except Exception as error:
+        is_own = isinstance(error, HeadraceError) and not isinstance(error, (SparkJobError, StreamError))
+        if is_own or not cluster_of(session).is_stopped():
+            raise
+        _log.debug("the session was stopped", exc_info=error)
+        kept = "what is committed stays, and the run goes on from there"
+        outcome = kept if durable else "without a checkpoint the run begins anew"
+        raise SparkJobError(
+            "the Spark session of this run is stopped (SparkSession.stop(), or the end of its application); "
+            f"{outcome} when it is started again with a new session"
+        ) from None

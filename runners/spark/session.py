@@ -6,20 +6,23 @@ This module checks Java and Spark before anything runs, and reports a problem in
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
 import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkConf
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.errors import HeadraceError
@@ -27,16 +30,21 @@ from headrace.runners.engine.driver.signals import FORKS
 from headrace.runners.spark.cluster.cluster import DriverAddress
 from headrace.runners.spark.cluster.connect import give_up_at_exit
 from headrace.runners.spark.cluster.of_session import cluster_of, is_connect
-from headrace.runners.spark.java_gateway import start_java
+from headrace.runners.spark.given_settings import given_settings
+from headrace.runners.spark.java_gateway import JavaStartError, start_java
 from headrace.runners.spark.pyspark_private import has_context
 from headrace.runners.spark.releases import SESSION_SETTINGS, batch_settings, has_siblings
+from headrace.runners.spark.start_error import start_error
 
+_log = logging.getLogger(__name__)
 OLDEST_JAVA = 17
 OLDEST_SPARK = (3, 5)
 _APT = "(Debian, Ubuntu: apt-get install default-jre-headless)"
 """It is new enough wherever Python is; no release of Java has a package in all releases of Debian."""
 _RETRIES = 4
 """Attempts at a task before Spark fails the job; by default a local master makes only one attempt."""
+_MASTER = f"local[*,{_RETRIES}]"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _GIB = 1 << 30
 _FEW_CORES = 4
 _LAUNCHED = {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"}
@@ -121,8 +129,10 @@ def open_session() -> SparkSession:
     _require_spark(pyspark.__version__, "is installed")
     session = SparkSession.getActiveSession()
     if session is None:
-        launched = has_context() or _LAUNCHED & os.environ.keys()
-        session = SparkSession.builder.getOrCreate() if launched else local_session()
+        if has_context() or _LAUNCHED & os.environ.keys():
+            session = SparkSession.builder.getOrCreate()
+        else:
+            session = _new_session(given_settings())
     return checked(session)
 
 
@@ -165,31 +175,44 @@ def cancel_all(session: SparkSession) -> None:
     cluster.cancel_all()
 
 
-def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
+def _new_session(given: Mapping[str, str]) -> SparkSession:
+    """Make a session where the user's settings say, which is on this machine if they say nothing."""
+    master = given.get("spark.master", _MASTER)
+    return local_session(master, given) if master.startswith("local") and "cluster" not in master else _session({})
+
+
+def local_session(master: str = _MASTER, given: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
     """Make a local session that prints little; `master` gives the number of concurrent tasks and attempts per task.
 
-    Raises `SparkSetupError`.
+    Settings in `given` come before those that headrace has for such a session. Raises `SparkSetupError`.
     """
-    _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     ours = SESSION_SETTINGS | {
-        "spark.driver.extraJavaOptions": _java_options(),
+        "spark.app.name": "headrace",
         "spark.driver.memory": f"{_driver_gib()}g",
+        "spark.master": master,
     }
-    conf = SparkConf().setAppName("headrace").setMaster(master).setAll([*_QUIET.items(), *ours.items()])
+    settings = {name: value for name, value in (_QUIET | ours).items() if name not in given}
+    options = f"{_java_options()} {given.get(_JAVA_OPTIONS, '')}".strip()
+    return _session(settings | {"spark.master": master, _JAVA_OPTIONS: options})
+
+
+def _session(settings: Mapping[str, str]) -> SparkSession:
+    """Start Java, and make a session with these settings. Raises `SparkSetupError`."""
+    _require_java()
+    conf = SparkConf().setAll(list(settings.items()))
     try:
         # Java ignores a signal that a service sends to all its processes: the epoch needs Java until its commit. Java
         # ends when this process ends.
         with FORKS.ignoring():
             start_java(conf)
         session = SparkSession.builder.config(conf=conf).getOrCreate()
-    except PySparkRuntimeError as error:
-        raise SparkSetupError(
-            f"Spark could not start its Java process with {_java()} ({error}); "
-            f"point JAVA_HOME at a complete Java {OLDEST_JAVA} or 21"
-        ) from error
+    except (JavaStartError, PySparkException, Py4JError, OSError) as error:
+        # Without the cause, whose text has many lines of Java; it is in the log.
+        _log.debug("Spark could not be started", exc_info=error)
+        raise SparkSetupError(start_error(error, _java())) from None
     # Without a stop, the workers print errors about the end of their Java process.
     atexit.register(_stop, session)
     return session

@@ -9,7 +9,7 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -24,6 +24,7 @@ import headrace as beam
 from headrace.lowlevel import BaseInjector, CallSink, Computation, Context, Delivery, Record, Topology
 from headrace.lowlevel.injectors.injector import MemorySplit
 from headrace.lowlevel.records.record import Batch
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner, WriteToSpark
 
@@ -135,7 +136,7 @@ JOB: list[object] = [40, [[700, "mimalloc"]], "kept"]
 """What the job gives with every setting: workers are as Spark has made them."""
 
 
-def frames(session: SparkSession) -> list[object]:
+def frames(session: SparkSession, place: str) -> list[object]:
     """A pipeline that reads times from a DataFrame and writes them to one: what arrives, and its types."""
     got: list[object] = []
 
@@ -145,7 +146,7 @@ def frames(session: SparkSession) -> list[object]:
 
     expressions = ["id", "timestamp_seconds(id) AS at", "TIMESTAMP_NTZ '2024-03-10 02:30:00' AS local"]
     frame = session.range(0, 2, 1, 1).selectExpr(*expressions)
-    with beam.Pipeline(SparkRunner(session, intervals=1)) as pipeline:
+    with beam.Pipeline(SparkRunner(session, intervals=1), PipelineOptions([f"--checkpoint={place}"])) as pipeline:
         rows = pipeline | beam.io.ReadFromSpark(frame, timestamp="at", watermark="1 second")
         rows | WriteToSpark(take, session=session)
     return got
@@ -159,7 +160,7 @@ FRAMES: list[object] = [
 """What the pipeline gives with every setting."""
 
 
-def beside(session: SparkSession, place: str, begin: Callable[[SparkSession], object] = job) -> dict[str, object]:
+def beside(session: SparkSession, place: str) -> dict[str, object]:
     """Run the job beside a stream; what both gave, and how many seconds the job took."""
     rows: list[tuple[int, int]] = []
     stream, done = Stream(), list[object]()
@@ -170,7 +171,7 @@ def beside(session: SparkSession, place: str, begin: Callable[[SparkSession], ob
     running = SparkRunner(session, intervals=2).start(made, RunOptions(place, task_idle_seconds=60.0))
     while stream.epochs < BEFORE and not running.is_over:
         time.sleep(0.05)
-    worker = Thread(target=lambda: done.append(begin(session)), daemon=True)
+    worker = Thread(target=lambda: done.append(job(session)), daemon=True)
     began = time.monotonic()
     worker.start()
     worker.join(PATIENCE_SECONDS)
@@ -190,7 +191,8 @@ def main(folder: str, *names: str) -> None:
         context = SparkContext(conf=conf.setAll([*(_QUIET | dict(settings)).items()]))
         session = SparkSession(context)
         try:
-            found = beside(session, str(Path(folder, str(number)))) | {"frames": frames(session)}
+            place = str(Path(folder, str(number)))
+            found = beside(session, place) | {"frames": frames(session, f"{place}-frames")}
         except Exception as error:
             found = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps({"name": name} | found), flush=True)

@@ -36,6 +36,16 @@ HEEDED = (signal.SIGTERM, signal.SIGHUP)
 _EARLY, _AT_ONCE = " before the end of the epoch", " at once"
 
 
+_DEFAULTS: list[object] = [signal.SIG_DFL]
+"""Handlers in whose place a run puts its own."""
+
+
+def stand_in(handler: Callable[[int, FrameType | None], object]) -> None:
+    """Let runs replace a handler of signals as if there were none: it stands in until a run begins."""
+    if handler not in _DEFAULTS:
+        _DEFAULTS.append(handler)
+
+
 class StoppedError(SystemExit):
     """A signal has ended the run; the process ends with 128 and the signal's number. What is committed stays.
 
@@ -68,7 +78,7 @@ def heeding_signals(
     """
     is_main = threading.current_thread() is threading.main_thread()
     # Any other handler is the program's choice; so is SIGHUP ignored, as by `nohup`.
-    handled = [number for number in HEEDED if is_main and signal.getsignal(number) is signal.SIG_DFL]
+    handled = [number for number in HEEDED if is_main and signal.getsignal(number) in _DEFAULTS]
     if not handled:
         yield
         return
@@ -258,7 +268,9 @@ class _Forks:
         for number in HEEDED:
             if getattr(self._thread_local, "ignores", False):
                 signal.signal(number, signal.SIG_IGN)
-            elif isinstance(getattr(signal.getsignal(number), "__self__", None), _SignalWatch):
+            elif (handler := signal.getsignal(number)) in _DEFAULTS or isinstance(
+                getattr(handler, "__self__", None), _SignalWatch
+            ):
                 signal.signal(number, signal.SIG_DFL)
         self.go_on()
 

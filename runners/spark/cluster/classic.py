@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.runners.spark.pyspark_private import (
     concurrent_tasks,
+    is_stopped,
     let_java_end_quietly,
     make_active_in_java,
     make_active_in_python,
@@ -22,6 +23,7 @@ from headrace.runners.spark.pyspark_private import (
 )
 from headrace.runners.spark.releases import frame_of
 
+_DESCRIPTION = "spark.job.description"
 NO_JAVA = (AttributeError, Py4JError, OSError)
 """Errors of calls to Java if the session was stopped meanwhile, or the Java process has ended."""
 
@@ -65,6 +67,12 @@ class Classic:
         """See `Cluster`."""
         return True
 
+    def is_stopped(self) -> bool:
+        """See `Cluster`."""
+        with suppress(Py4JError, OSError):
+            return is_stopped(self.session)
+        return False
+
     def sibling(self) -> SparkSession:
         """See `Cluster`."""
         let_java_end_quietly(self.session)
@@ -93,22 +101,21 @@ class Classic:
     @contextmanager
     def described(self, description: str) -> Iterator[None]:
         """See `Cluster`."""
-        try:
-            self.session.sparkContext.setJobDescription(description)
+        with self.job_property(_DESCRIPTION, description):
             yield
-        finally:
-            with suppress(*NO_JAVA):
-                self.session.sparkContext.setJobDescription("")
 
     @contextmanager
     def job_property(self, name: str, value: str) -> Iterator[None]:
         """See `Cluster`."""
+        context = self.session.sparkContext
+        before = context.getLocalProperty(name)
         try:
-            self.session.sparkContext.setLocalProperty(name, value)
+            context.setLocalProperty(name, value)
             yield
         finally:
             with suppress(*NO_JAVA):
-                self.session.sparkContext.setLocalProperty(name, "")
+                # None takes the property away.
+                context.setLocalProperty(name, cast(str, before))
 
     def tag(self, tag: str) -> None:
         """See `Cluster`."""

@@ -47,6 +47,9 @@ class Cluster(Protocol):
     def is_driver_here(self) -> bool:
         """Return whether this program is on the machine where executors expect Spark's driver."""
 
+    def is_stopped(self) -> bool:
+        """Return whether somebody has stopped the session; False if the cluster does not answer."""
+
     def sibling(self) -> SparkSession:
         """Return a new session on the same cluster with settings of its own."""
 
@@ -60,10 +63,10 @@ class Cluster(Protocol):
         """Return the rows of a table as a DataFrame with a partition for each chunk, in the order of the chunks."""
 
     def described(self, description: str) -> AbstractContextManager[None]:
-        """Give that description to jobs that this thread runs inside."""
+        """Give that description to jobs that this thread runs inside; later jobs have the program's own again."""
 
     def job_property(self, name: str, value: str) -> AbstractContextManager[None]:
-        """Give that property to jobs that this thread runs inside."""
+        """Give that property to jobs that this thread runs inside; later jobs have the program's own again."""
 
     def tag(self, tag: str) -> None:
         """Give a tag to all jobs that this thread runs from now on."""

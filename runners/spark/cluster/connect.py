@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -79,6 +79,10 @@ class Connect:
     def is_driver_here(self) -> bool:
         """See `Cluster`."""
         return _is_here(self.session.client.host) and _is_here(self.setting("spark.driver.host") or "")
+
+    def is_stopped(self) -> bool:
+        """See `Cluster`."""
+        return bool(cast(Any, self.session).is_stopped)
 
     def sibling(self) -> SparkSession:
         """See `Cluster`."""

@@ -47,7 +47,7 @@ def job_error(error: Exception, description: str, folders: str = "") -> SparkJob
 
     `description` names the job; `folders` are Spark's local directories, empty if they are not known.
     """
-    reason = _java_is_gone() if _is_cut_off(error) else _reason(_text(error))
+    reason = _java_is_gone() if _is_cut_off(error) else _reason(message_text(error))
     cause = reason.cause.replace(_FOLDERS, f"{_FOLDERS} ({folders})" if folders else _FOLDERS)
     message = f"Spark could not run {description}: {cause}; {reason.remedy}"
     outcome = "nothing of it is committed, and the same program goes on from there when it is started again"
@@ -73,7 +73,7 @@ def _java_is_gone() -> _Reason:
     )
 
 
-def _text(error: Exception) -> str:
+def message_text(error: Exception) -> str:
     """The messages of all causes, the outermost first, without the stacks of threads."""
     java = java_exception(error)
     messages = list(_messages(java)) if java is not None else [java_text(error)]

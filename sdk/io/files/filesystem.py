@@ -18,9 +18,10 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.errors import HeadraceError
+from headrace.lowlevel.storage.object_store import PlaceError
+from headrace.lowlevel.storage.places import Use, is_url, refusal, understood_place
 from headrace.sdk.io.files.decompression import bzip2_reader, xz_reader
 
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 _MAGIC = re.compile(r"[*?\[]")
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".lzma": "lzma", ".zst": "zstd"}
 _NAMES = ("auto", "uncompressed", *_COMPRESSIONS.values())
@@ -110,12 +111,14 @@ def filesystem_of(path: str, patience: int = _PATIENCE) -> tuple[fs.FileSystem, 
         patience: Seconds for which a request is repeated (`gs://` only).
 
     Raises:
+        PlaceError: Files cannot be at that URL.
         ReachError: What the URL's scheme needs is not installed, or the file system does not answer.
 
     >>> filesystem_of("/data/flights")[1]
     '/data/flights'
     """
-    if not _URL.match(path):
+    path = _understood(path)
+    if not is_url(path):
         return fs.LocalFileSystem(), abspath(path)
     if path.startswith(("gs://", "gcs://")) and "retry_limit_seconds=" not in path:
         # The default limit is 15 minutes, without a message.
@@ -132,7 +135,7 @@ def _reaching(pattern: str, what: str = "listed") -> Iterator[None]:
     except (FileNotFoundError, PermissionError, ReachError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise
     except (OSError, pa.ArrowException) as error:
-        if not _URL.match(pattern):
+        if not is_url(pattern):
             raise
         reason, remedy = _LONG.sub(" ", str(error)).strip()[:800], "check the network, the location and the credentials"
         if missing := _LIBRARY.match(reason):
@@ -144,12 +147,22 @@ def _reaching(pattern: str, what: str = "listed") -> Iterator[None]:
 
 
 def absolute(path: str) -> str:
-    """The absolute path of a path, or the URL unchanged.
+    """The absolute path of a path, or the URL unchanged; `~` is the home.
+
+    Raises:
+        PlaceError: Files cannot be at that URL.
 
     >>> absolute("s3://bucket/flights"), absolute("/data/../flights")
     ('s3://bucket/flights', '/flights')
     """
-    return path if _URL.match(path) else abspath(path)
+    path = _understood(path)
+    return path if is_url(path) else abspath(path)
+
+
+def _understood(path: str) -> str:
+    if (wrong := refusal(path, Use.FILES)) is not None:
+        raise PlaceError(wrong)
+    return understood_place(path)
 
 
 def match(pattern: str) -> list[MatchedFile]:

@@ -10,6 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from headrace.lowlevel import BoundedInjector, Computation, Context, Record, Topology
+from headrace.runners.engine.options import RunOptions
+from headrace.runners.spark import SparkRunner
 from headrace.runners.spark.cluster.classic import Classic
 from headrace.runners.spark.cluster.cluster import Cluster
 from headrace.runners.spark.cluster.connect import Connect
@@ -58,3 +61,28 @@ def test_executors_reach_this_program_only_beside_the_server(server: str, driver
 
 def test_encrypted_connections_stay_so_over_connect() -> None:
     assert driver_address(remote("localhost", spark_driver_host="localhost", spark_ssl_enabled="true")) is None
+
+
+class Nothing(Computation):
+    def process_record(self, record: Record, context: Context) -> None: ...
+
+
+def test_a_run_leaves_the_properties_of_jobs_as_they_were(spark: SparkSession) -> None:
+    """Also those that the program has not set."""
+    context, names = spark.sparkContext, ("spark.job.description", "spark.scheduler.pool", "mine")
+    before = [context.getLocalProperty(name) for name in names]
+    topology = Topology()
+    topology.injector("in", BoundedInjector([(1, 1)]))
+    topology.computation("lonely", Nothing(), {"in": lambda value: value}, [])
+    try:
+        for values in ([None, None, None], ["monthly report", "slow", "x"]):
+            for name, value in zip(names, values, strict=True):
+                context.setLocalProperty(name, cast(str, value))
+            SparkRunner(spark).run_topology(topology, RunOptions(task_idle_seconds=0))
+            assert [context.getLocalProperty(name) for name in names] == values
+            with Classic(spark).described("a"), Classic(spark).job_property("mine", "y"):
+                assert [context.getLocalProperty(name) for name in names] == ["a", values[1], "y"]
+            assert [context.getLocalProperty(name) for name in names] == values
+    finally:
+        for name, value in zip(names, before, strict=True):
+            context.setLocalProperty(name, cast(str, value))

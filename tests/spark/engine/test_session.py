@@ -31,6 +31,9 @@ SparkRunner().run_topology(topology)
 """
 
 
+JAVA = {"JAVA_HOME": os.environ["JAVA_HOME"]} if "JAVA_HOME" in os.environ else {}
+
+
 def last_line(environment: dict[str, str]) -> str:
     """What a program says at last that cannot have a session."""
     kept = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "SPARK_HOME")}
@@ -76,6 +79,49 @@ def test_java_that_does_not_work(tmp_path: Path) -> None:
     said = last_line({"JAVA_HOME": str(tmp_path / "jdk"), "PATH": os.environ["PATH"]})
     assert f"Spark could not start its Java process with {path}" in said
     assert "point JAVA_HOME at a complete Java 17 or 21" in said
+
+
+def test_what_java_says_is_passed_on_with_the_remedy(tmp_path: Path) -> None:
+    said = "Error occurred during initialization of VM\nCould not reserve enough space for 8388608KB object heap"
+    path = java(tmp_path, f"cat >&2 <<'END'\n{said}\nEND\nexit 1")
+    told = last_line({"JAVA_HOME": str(tmp_path / "jdk"), "PATH": os.environ["PATH"]})
+    assert f"with {path}: Could not reserve enough space for 8388608KB object heap; let Java take less (spark." in told
+
+
+def test_a_spark_home_without_spark(tmp_path: Path) -> None:
+    told = last_line({"SPARK_HOME": str(tmp_path), **JAVA})
+    assert f"SPARK_HOME is {tmp_path}, where there is no bin/spark-submit; unset SPARK_HOME to use the Spark in" in told
+
+
+def test_settings_that_spark_does_not_take(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.memory 200m\n")
+    told = last_line({"SPARK_CONF_DIR": str(tmp_path), **JAVA})
+    assert "System memory" in told and "let Java have 1g or more: spark.driver.memory, in spark-defaults.conf" in told
+
+
+GIVEN = """
+from headrace.runners.spark.session import open_session
+session = open_session()
+conf, java = session.sparkContext.getConf(), session.sparkContext._jvm.java.lang
+print([conf.get(name) for name in ("spark.master", "spark.app.name", "spark.driver.memory", "spark.x")])
+print(java.Runtime.getRuntime().maxMemory() >> 20, java.System.getProperty("mine"), conf.get("spark.ui.enabled"))
+print(session.range(3).rdd.map(lambda row: row.id + 1).collect())
+"""
+
+
+def test_settings_of_the_user_are_kept(tmp_path: Path) -> None:
+    """Those in files and in arguments of `spark-submit`, of which headrace has values of its own for a session."""
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.master local[1]\nspark.app.name=mine\nspark.driver.memory 611m\n"
+        "spark.driver.extraJavaOptions  -Dmine=yes\n"
+    )
+    arguments = {"SPARK_CONF_DIR": str(tmp_path), "PYSPARK_SUBMIT_ARGS": "--conf spark.x=7 pyspark-shell", **JAVA}
+    ran = subprocess.run(
+        [sys.executable, "-c", GIVEN], env=os.environ | arguments, capture_output=True, text=True, check=False
+    )
+    settings, process, numbers = ran.stdout.splitlines() or [ran.stderr]
+    assert settings == "['local[1]', 'mine', '611m', '7']" and numbers == "[1, 2, 3]"
+    assert process.endswith(" yes false") and 500 < int(process.split()[0]) < 700
 
 
 def test_old_spark(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ def test_a_store_with_a_key_opens_the_same_place_elsewhere() -> None:
 
 def test_the_error_of_a_place_without_keys_keeps_what_the_store_said() -> None:
     with pytest.raises(PlaceError) as raised:
-        ObjectStore("ftp://bucket/prefix")
+        ObjectStore("s3:///prefix")
     assert "Unrecognised" in str(raised.value.__cause__)
 
 

@@ -228,7 +228,10 @@ def test_a_forked_process_is_told_instead_of_hanging(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("place", "message"),
-    [("", "place of the checkpoint is empty"), ("nonsense://x", r"cannot open nonsense://x: .*nonsense://x")],
+    [
+        ("", "place of the checkpoint is empty"),
+        ("nonsense://x", r"a checkpoint cannot be at nonsense://x, as nonsense://"),
+    ],
 )
 def test_a_place_that_is_none(place: str, message: str) -> None:
     with pytest.raises(StoreError, match=message):

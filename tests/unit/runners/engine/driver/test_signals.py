@@ -173,6 +173,61 @@ def test_the_command_stops_at_the_end_of_its_epoch(
     assert said == [told]
 
 
+@pytest.mark.parametrize("number", HEEDED)
+def test_the_command_is_stopped_before_the_run(tmp_path: Path, number: signal.Signals) -> None:
+    """There is a handler before anything large is imported: process 1 of a container gets no signal without one."""
+    with started(tmp_path, f"signal.raise_signal({int(number)})", "time.sleep(300)"):
+        pass
+    for command in (["-m", "headrace", "run", "program.py:topology"], ["-c", EARLY.format(int(number))]):
+        with running([sys.executable, *command], tmp_path) as process:
+            out, err = process.communicate()
+        assert (process.returncode, out, err) == (CODES[number], "", f"stopped by {number.name}\n")
+
+
+EARLY = """
+import signal, sys
+class Stop:
+    def find_spec(self, name, *rest):
+        if name.partition(".")[0] in ("typer", "pyarrow", "obstore", "numpy"):
+            signal.raise_signal({0})
+sys.meta_path.insert(0, Stop())
+import headrace.__main__
+"""
+"""Loads the command; a signal comes with the first package that takes long."""
+
+
+def test_a_fork_before_the_run_has_no_handler(tmp_path: Path) -> None:
+    lines = [
+        "from multiprocessing import get_context",
+        "child = get_context('fork').Process(target=time.sleep, args=[300])",
+    ]
+    ends = ["child.start()", "child.terminate()", "child.join()", "note(child.exitcode)", "sys.exit(7)"]
+    with started(tmp_path, *lines, *ends):
+        pass
+    with running([sys.executable, "-m", "headrace", "run", "program.py:topology"], tmp_path) as process:
+        out, err = process.communicate()
+    assert (process.returncode, out, err) == (7, "-15\n", "")
+
+
+@pytest.mark.parametrize("level", ["1", "2"])
+def test_the_command_without_asserts_and_docstrings(tmp_path: Path, level: str) -> None:
+    with started(tmp_path):
+        pass
+    environment = os.environ | {"PYTHONOPTIMIZE": level}
+    target = "from headrace.lowlevel import BoundedInjector, Topology\nmade = Topology()\n"
+    target += "made.injector('in', BoundedInjector([(1, 1)]))\n"
+    (tmp_path / "bounded.py").write_text(target)
+    for arguments in (
+        ["run", "bounded.py:made", "--runner=LocalRunner"],
+        ["--help"],
+        ["run", "--help"],
+        ["inspect", "--help"],
+    ):
+        command = [sys.executable, "-m", "headrace", *arguments]
+        ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+
+
 def test_without_a_checkpoint_it_says_that_nothing_is_kept(tmp_path: Path) -> None:
     with started(tmp_path, "LocalRunner(SystemClock()).run_topology(topology())") as process:
         wait_for(process, "record 3")
