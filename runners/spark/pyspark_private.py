@@ -9,10 +9,11 @@ Spark's settings (`_QUIET` and `_ENGINE_SETTINGS` in `runners.spark.session`), a
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import signature
 from pathlib import Path
 from traceback import walk_tb
@@ -25,6 +26,8 @@ from pyspark import SparkConf, SparkContext, daemon, find_spark_home, java_gatew
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+_STACK = re.compile(r"^\s*(at |\.\.\. |Driver stacktrace|JVM stacktrace|Caused by: java\.io\.EOFException)")
+_DEEPEST = 20
 FAULT_HANDLER_FOLDER = "PYTHON_FAULTHANDLER_DIR"
 """Environment variable of a worker process: the folder in which Spark has made a file for Python's fault handler, named
 after the process id. Spark sets it if `spark.sql.execution.pyspark.udf.faulthandler.enabled` is true, and adds the
@@ -125,6 +128,31 @@ def java_exception(error: Exception) -> object | None:
         found: object = error.java_exception
         return found
     return getattr(error, "_origin", None)
+
+
+def java_text(error: Exception) -> str:
+    """The whole text of an error of Spark, with the stacks of threads."""
+    try:
+        return str(error)
+    except Py4JError as failure:
+        return f"Java no longer answers: {failure}"
+
+
+def message_text(error: Exception) -> str:
+    """The messages of all causes, the outermost first, without the stacks of threads."""
+    java = java_exception(error)
+    messages = list(_messages(java)) if java is not None else [java_text(error)]
+    lines = [line for message in messages for line in message.splitlines() if not _STACK.match(line)]
+    return "\n".join(lines)
+
+
+def _messages(java: Any, depth: int = 0) -> Iterator[str]:
+    """Messages of a Java exception, its causes and its suppressed exceptions."""
+    while java is not None and depth < _DEEPEST:
+        yield f"{java.getClass().getName()}: {java.getMessage() or ''}"
+        for suppressed in java.getSuppressed():
+            yield from _messages(suppressed, depth + 1)
+        java, depth = java.getCause(), depth + 1
 
 
 def knows_java_class(session: SparkSession, name: str) -> bool:

@@ -10,7 +10,7 @@ import pyspark
 from py4j.protocol import Py4JError
 
 from headrace.runners.spark.java_gateway import JavaStartError
-from headrace.runners.spark.jobs.job_error import message_text
+from headrace.runners.spark.pyspark_private import message_text
 
 _COMPLETE = "point JAVA_HOME at a complete Java 17 or 21"
 _SETTING = "spark.driver.memory, in spark-defaults.conf or in a session that the program makes"

@@ -22,9 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.runners.engine.messages import Kind, Message, pack
 from headrace.runners.spark.cluster.classic import NO_JAVA
 from headrace.runners.spark.cluster.of_session import cluster_of
-from headrace.runners.spark.jobs.job_error import java_text, job_error
+from headrace.runners.spark.jobs.job_error import job_error
 from headrace.runners.spark.jobs.single_stage import SingleStage
 from headrace.runners.spark.jobs.stage_function import ROWS_PROPERTY, SCHEMA, StageFunction, messages_of, table_of
+from headrace.runners.spark.pyspark_private import java_text
 from headrace.runners.spark.releases import collected, placed
 from headrace.runners.spark.worker.task_payload import TaskPayload
 

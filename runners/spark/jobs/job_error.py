@@ -6,20 +6,18 @@ The text of Spark's error has the cause somewhere after `Exception thrown in awa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.runners.spark.pyspark_private import java_exception
+from headrace.runners.spark.pyspark_private import message_text
 from headrace.runners.spark.worker.last_step import MARK
 
-_DEEPEST = 20
 _TRACEBACK_LINES = 40
 _OTHER_LINES = 5
 _MEMORY = "most likely by the system as memory ran out"
-_STACK = re.compile(r"^\s*(at |\.\.\. |Driver stacktrace|JVM stacktrace|Caused by: java\.io\.EOFException)")
 _PLACE = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\S+)\)")
 _TIMES = re.compile(r"failed (\d+) times")
 _STEP = re.compile(rf"{MARK}(.+?)\s*$", re.MULTILINE)
@@ -54,14 +52,6 @@ def job_error(error: Exception, description: str, folders: str = "") -> SparkJob
     return SparkJobError(f"{message}; {outcome}{reason.traceback and chr(10) + reason.traceback}")
 
 
-def java_text(error: Exception) -> str:
-    """The whole text of an error of Spark, with the stacks of threads."""
-    try:
-        return str(error)
-    except Py4JError as failure:
-        return f"Java no longer answers: {failure}"
-
-
 def _is_cut_off(error: Exception) -> bool:
     return isinstance(error, (Py4JError, ConnectionError)) and not isinstance(error, Py4JJavaError)
 
@@ -71,23 +61,6 @@ def _java_is_gone() -> _Reason:
         "Spark's Java process has ended or does not answer",
         f"if nobody stopped it, it was killed, {_MEMORY}: a smaller spark.driver.memory leaves more to other processes",
     )
-
-
-def message_text(error: Exception) -> str:
-    """The messages of all causes, the outermost first, without the stacks of threads."""
-    java = java_exception(error)
-    messages = list(_messages(java)) if java is not None else [java_text(error)]
-    lines = [line for message in messages for line in message.splitlines() if not _STACK.match(line)]
-    return "\n".join(lines)
-
-
-def _messages(java: Any, depth: int = 0) -> Iterator[str]:
-    """Messages of a Java exception, its causes and its suppressed exceptions."""
-    while java is not None and depth < _DEEPEST:
-        yield f"{java.getClass().getName()}: {java.getMessage() or ''}"
-        for suppressed in java.getSuppressed():
-            yield from _messages(suppressed, depth + 1)
-        java, depth = java.getCause(), depth + 1
 
 
 def _reason(text: str) -> _Reason:
