@@ -1,7 +1,7 @@
 """Event time in whole microseconds UTC, with the limits and types of Beam (`apache_beam.utils.timestamp`).
 
 Inside the engine a time is an `int` of microseconds. Users see `Timestamp` and `Duration`, which interpret plain
-numbers as seconds, as in Beam.
+numbers as seconds, as in Beam. A float of seconds becomes the nearest microsecond, as 4.1 has no exact float.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ def _exact_micros(seconds: float, subseconds: float, precision: int, micros: flo
         if subseconds or precision != _MICROS:
             raise ValueError("a Timestamp takes micros, or subseconds with their precision, not both; leave one out")
         return Timestamp(seconds, micros).micros
-    units = int(seconds * 10**precision) + int(subseconds)
+    if precision <= _MICROS:
+        # A float such as 4.1 is less than its decimal digits say: those that are kept are those of the microsecond.
+        units = round(seconds * SECOND) // 10 ** (_MICROS - precision) + int(subseconds)
+    else:
+        units = round(seconds * 10**precision) + int(subseconds)
     if precision <= _MICROS:
         return int(units * 10 ** (_MICROS - precision))
     whole, lost = divmod(units, 10 ** (precision - _MICROS))
@@ -67,7 +71,7 @@ class _Micros:
             if not isinstance(given, Number):
                 raise TypeError(_uninterpreted(given, type(self)))
         try:
-            self.micros = int(seconds * SECOND) + int(micros)
+            self.micros = round(seconds * SECOND) + int(micros)
         except (OverflowError, ValueError):
             raise ValueError(
                 f"a {type(self).__name__} of {seconds!r} s and {micros!r} microseconds is not finite; give one that is"
@@ -79,14 +83,14 @@ class _Micros:
         if isinstance(value, _Micros):
             return value.micros
         if isinstance(value, (int, float)):
-            return int(value * SECOND)
+            return round(value * SECOND)
         raise TypeError(_uninterpreted(value, cls))
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, _Micros):
             return self.micros == other.micros
         if isinstance(other, (int, float)):
-            return self.micros == int(other * SECOND)
+            return self.micros == round(other * SECOND)
         return NotImplemented
 
     def __lt__(self, other: object) -> bool:

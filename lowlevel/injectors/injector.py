@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Protocol, Self, runtime_checkable
 
+from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named, public_name
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -187,6 +188,23 @@ class WakingInjector(Injector, Protocol):
         again if the topology of the run changes. When the run is over, it calls `run_ended` of an injector that has
         this method, to end its threads.
         """
+
+
+@runtime_checkable
+class StoringInjector(Injector, Protocol):
+    """An injector that keeps a part of its position in objects, which the position names, as it is large.
+
+    >>> class Archive(BaseInjector):
+    ...     def plan(self, position, limit, splits):
+    ...         return Delivery([], position, done=True)
+    ...     def store_in(self, objects):
+    ...         self.objects = objects
+    >>> isinstance(Archive(), StoringInjector), isinstance(BoundedInjector([]), StoringInjector)
+    (True, False)
+    """
+
+    def store_in(self, objects: SourceObjects) -> None:
+        """Take the objects of this injector in the checkpoint; called before the first delivery of a run."""
 
 
 class BaseInjector:

@@ -6,6 +6,7 @@ log/<place>                                               commits and seals; the
 deltas/<epoch>/<level>-<interval>-<token>                 what an attempt changed
 snapshots/<level>-<interval>/<epoch>-<generation>-<token>/<part>
 blobs/<epoch>-<generation>                                the bulk of a commit that is too large for its log entry
+sources/<digest of the stream>/<digest of the contents>   what an injector keeps besides its position
 recordings/<first epoch>-<last epoch>                     for pictures of a recorded run; the engine never reads them
 
 In a local directory, `write#<digits>` is a temporary file: an unfinished write, or the remains of a crash.
@@ -14,6 +15,7 @@ In a local directory, `write#<digits>` is a temporary file: an unfinished write,
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
 from typing import NamedTuple
 
 MARKER = "headrace"
@@ -23,7 +25,8 @@ DELTAS = "deltas"
 SNAPSHOTS = "snapshots"
 BLOBS = "blobs"
 RECORDINGS = "recordings"
-FOLDERS = (LEASES, LOG, DELTAS, SNAPSHOTS, BLOBS, RECORDINGS)
+SOURCES = "sources"
+FOLDERS = (LEASES, LOG, DELTAS, SNAPSHOTS, BLOBS, RECORDINGS, SOURCES)
 """The folders of all objects but the marker."""
 _NUMBERED = re.compile(r"(?:leases|log)/(\d{20})")
 _DELTA = re.compile(r"deltas/(\d{20})/\d+-\d+-[0-9A-Za-z_]+")
@@ -66,6 +69,11 @@ def snapshot_part(name: SnapshotName, token: str, part: int) -> str:
 def blobs(epoch: int, generation: int) -> str:
     """Name of the object with the bulk of one commit."""
     return f"{BLOBS}/{epoch:020}-{generation:020}"
+
+
+def source(stream: str) -> str:
+    """Name of the folder with what the injector of a stream keeps."""
+    return f"{SOURCES}/{blake2b(stream.encode(), digest_size=16).hexdigest()}"
 
 
 def recording(first: int, last: int) -> str:

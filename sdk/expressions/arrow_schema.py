@@ -91,7 +91,7 @@ def times_of(column: pa.Array) -> Times | None:
         exact = pc.CastOptions(pa.timestamp("us", tz=kind.tz), allow_time_truncate=True)
         return _array(pc.cast(pc.cast(column, options=exact), pa.int64()))
     if kind == pa.float64():
-        micros = numbers_in(column) * 1e6
+        micros = np.rint(numbers_in(column) * 1e6)
         # The comparison is false for NaN.
         return micros.astype(np.int64) if bool(np.all(np.abs(micros) < _LARGEST_SECONDS * 1e6)) else None
     if pa.types.is_signed_integer(kind):

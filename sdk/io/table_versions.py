@@ -13,7 +13,7 @@ import pyarrow as pa
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Duration, DurationTypes
-from headrace.sdk.io.files.file_source import Pieces
+from headrace.sdk.io.files.reading.pieces import Pieces
 from headrace.sdk.io.tables import check_column_names
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
 

@@ -72,7 +72,7 @@ class AfterProcessingTime(AtWallTime):
 
     def fires_at(self, came_us: int) -> int:
         """The arrival plus the delay, microseconds UTC."""
-        return came_us + int(self.delay * SECOND)
+        return came_us + round(self.delay * SECOND)
 
 
 @named("AtPeriod")

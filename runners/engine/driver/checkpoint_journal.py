@@ -25,9 +25,11 @@ from headrace.lowlevel.checkpoint.compatibility import change_of
 from headrace.lowlevel.checkpoint.key_spelling import continued
 from headrace.lowlevel.checkpoint.migration import stored_in
 from headrace.lowlevel.coders.plain_coder import PLAIN
+from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.intervals.sequencer import attempt_token
 from headrace.lowlevel.metric import decode_metrics, encode_metrics
+from headrace.lowlevel.storage import object_names
 from headrace.lowlevel.storage.envelope import understood
 from headrace.lowlevel.storage.object_store import ObjectStorage, StoreError
 from headrace.lowlevel.storage.signed_store import checkpoint_store
@@ -139,6 +141,10 @@ class CheckpointJournal:
             (self._checkpoint.order_snapshot(chain.level, chain.interval, attempt_token(token_bytes(8))), chain)
             for chain in self._checkpoint.needing_snapshot()
         ]
+
+    def source_objects(self, stream: str) -> SourceObjects:
+        """See `Journal`."""
+        return SourceObjects(self._checkpoint.store, object_names.source(stream))
 
     def ensure_driving(self) -> None:
         """See `Journal`."""

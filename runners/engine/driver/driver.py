@@ -9,7 +9,7 @@ epochs `topology_change`. `running_topology` has what all of them need of the cu
 from __future__ import annotations
 
 from headrace.lowlevel.errors import FencedError
-from headrace.lowlevel.injectors.injector import WakingInjector
+from headrace.lowlevel.injectors.injector import StoringInjector, WakingInjector
 from headrace.lowlevel.metric import MetricValues, added
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.activity import Activity, ActivityReporter, RunPhase
@@ -114,9 +114,11 @@ class Driver:
         self._topology = topology
         self._running = RunningTopology(topology, self._executor, self._journal.generation, self._clock, self._options)
         self._running.begin(self._state)
-        for injector in topology.injectors.values():
+        for stream, injector in topology.injectors.items():
             if isinstance(injector, WakingInjector):
                 injector.wake_by(self._changes.wakeup.call)
+            if isinstance(injector, StoringInjector):
+                injector.store_in(self._journal.source_objects(stream))
 
     def _is_finished(self) -> bool:
         return self._state.is_over(self._topology)

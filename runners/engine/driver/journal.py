@@ -16,6 +16,7 @@ from headrace.lowlevel.checkpoint import (
     SnapshotOrder,
 )
 from headrace.lowlevel.checkpoint.manifest.manifest import oldest_by_consumer
+from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.metric import MetricValues
 from headrace.lowlevel.time import MAX_TIMESTAMP
@@ -143,6 +144,9 @@ class Journal(Protocol):
     def tidy(self, epoch: int, is_last: bool = False) -> None:
         """Delete files that no commit needs, from time to time; called after each delivery. Never raises."""
 
+    def source_objects(self, stream: str) -> SourceObjects:
+        """The objects in which the injector of a stream keeps what its positions name."""
+
     def ensure_driving(self) -> None:
         """Raise `FencedError` if another driver has taken over; called before sinks finish, and after an error."""
 
@@ -188,6 +192,10 @@ class NoJournal:
 
     def tidy(self, epoch: int, is_last: bool = False) -> None:
         """Do nothing: there are no files."""
+
+    def source_objects(self, stream: str) -> SourceObjects:
+        """Objects in memory."""
+        return SourceObjects.in_memory()
 
     def ensure_driving(self) -> None:
         """Do nothing: no other driver can take over."""

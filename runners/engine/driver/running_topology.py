@@ -41,7 +41,7 @@ class RunningTopology:
         self._executor, self._clock = executor, clock
         balancer = None if options.balancer is None else options.balancer()
         self.ownership = IntervalAssignment(len(topology.levels()), options.intervals, executor.parallelism, balancer)
-        self.straggler_delay = int(options.straggler_delay * 1e6)
+        self.straggler_delay = round(options.straggler_delay * 1e6)
         """Microseconds."""
         self.stragglers = Stragglers(topology, executor.begin_release, self.straggler_delay)
         self._authority = Authority()

@@ -123,12 +123,12 @@ def filesystem_of(path: str, patience: int = _PATIENCE) -> tuple[fs.FileSystem, 
     if path.startswith(("gs://", "gcs://")) and "retry_limit_seconds=" not in path:
         # The default limit is 15 minutes, without a message.
         path += f"{'&' if '?' in path else '?'}retry_limit_seconds={patience}"
-    with _reaching(path, "opened"):
+    with reaching(path, "opened"):
         return cast("tuple[fs.FileSystem, str]", fs.FileSystem.from_uri(path))
 
 
 @contextmanager
-def _reaching(pattern: str, what: str = "listed") -> Iterator[None]:
+def reaching(pattern: str, what: str = "listed") -> Iterator[None]:
     """Raises `ReachError`, which names the location, if a file system does not answer."""
     try:
         yield
@@ -176,23 +176,61 @@ def match(pattern: str) -> list[MatchedFile]:
         ValueError: A match is neither a file nor a folder.
         ReachError: The file system of a URL does not answer.
     """
-    with _reaching(pattern):
+    with reaching(pattern):
         return _matched(pattern)
 
 
-def _matched(pattern: str) -> list[MatchedFile]:
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Where the files of a pattern are looked for."""
+
+    system: fs.FileSystem
+    folder: str
+    """The folder above all that can match."""
+    recursive: bool
+    """Whether files in folders below it can match."""
+    expression: re.Pattern[str]
+    """Matches the paths on the file system."""
+
+    @classmethod
+    def of(cls, pattern: str) -> Search:
+        """The search for a pattern; a path without wildcards is that of a folder."""
+        system, path = filesystem_of(pattern, _LISTING)
+        if not _MAGIC.search(path):
+            path = path.rstrip("/") + "/*"
+        folder = _MAGIC.split(path, maxsplit=1)[0].rpartition("/")[0]
+        return cls(system, folder or "/", "/" in path[len(folder) + 1 :], re.compile(_expression(path)))
+
+    def infos(self) -> list[fs.FileInfo]:
+        """All that is no folder there; nothing if the folder does not exist."""
+        selector = fs.FileSelector(self.folder, recursive=self.recursive, allow_not_found=True)
+        return [info for info in self.system.get_file_info(selector) if info.type != fs.FileType.Directory]
+
+
+def single_file(pattern: str) -> MatchedFile | None:
+    """The file whose path the pattern is; None if the pattern stands for several files, or for none."""
     system, path = filesystem_of(pattern, _LISTING)
     if not _MAGIC.search(path):
         info = system.get_file_info(path)
         if info.type in (fs.FileType.File, fs.FileType.Unknown):
-            return [_matched_file(pattern, info)]
-        path = path.rstrip("/") + "/*"
-    folder = _MAGIC.split(path, maxsplit=1)[0].rpartition("/")[0]
-    expression = re.compile(_expression(path))
-    selector = fs.FileSelector(folder or "/", recursive="/" in path[len(folder) + 1 :], allow_not_found=True)
-    infos = [info for info in system.get_file_info(selector) if info.type != fs.FileType.Directory]
-    files = [_matched_file(pattern, info) for info in infos if expression.fullmatch(info.path)]
+            return matched_file(pattern, info)
+    return None
+
+
+def _matched(pattern: str) -> list[MatchedFile]:
+    if (single := single_file(pattern)) is not None:
+        return [single]
+    search = Search.of(pattern)
+    files = [matched_file(pattern, info) for info in search.infos() if search.expression.fullmatch(info.path)]
     return sorted(files, key=lambda file: file.path)
+
+
+def is_gone(path: str) -> bool:
+    """Whether a file does not exist; False if that cannot be told."""
+    with suppress(OSError, pa.ArrowException):
+        system, inner = filesystem_of(path, _LISTING)
+        return bool(system.get_file_info(inner).type == fs.FileType.NotFound)
+    return False
 
 
 def matcher(pattern: str) -> tuple[str, str, Callable[[str], bool]]:
@@ -207,7 +245,7 @@ def matcher(pattern: str) -> tuple[str, str, Callable[[str], bool]]:
     return system.type_name, pattern, lambda file: any(expression.fullmatch(file) for expression in expressions)
 
 
-def _matched_file(pattern: str, info: fs.FileInfo) -> MatchedFile:
+def matched_file(pattern: str, info: fs.FileInfo) -> MatchedFile:
     """The file, with a URL if the pattern is a URL. Raises `ValueError` unless it is a file."""
     if info.type != fs.FileType.File:
         raise ValueError(

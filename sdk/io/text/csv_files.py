@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from csv import reader as csv_lines
 from dataclasses import dataclass, replace
-from os import fspath
-from typing import Unpack, cast
+from typing import Literal, Unpack, cast
 
 import pyarrow as pa
 from pyarrow import csv
@@ -15,7 +14,7 @@ from pyarrow import csv
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.io.files.file_source import ReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
-from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of, match
+from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of
 from headrace.sdk.io.text.line_ranges import (
     UTF_8,
     BadLine,
@@ -30,6 +29,8 @@ from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 from headrace.sdk.model.row import Row
 
 _ROW = re.compile(r"Row #\d+: ")
+_COLUMN = re.compile(r"In CSV column #(\d+): ")
+_ZONED = re.compile(r"timestamp\[(\w+), tz=(.*)\]")
 _OPEN = "a quotation is not closed; if fields may have several lines, read with splittable=False"
 
 
@@ -48,6 +49,12 @@ class CsvParser:
     """Whether every record is one line."""
     timestamp: TimestampOf
     times: FileTimes
+    skip: int = 0
+    """Number of lines in front of the line of names."""
+    header: tuple[str, ...] | None = None
+    """Names in the first line of each file; None if no line has them."""
+    origin: str = ""
+    """Path of the file from which types were inferred."""
 
     def parse(self, lines: bytes, file: MatchedFile) -> Batch:
         """See `LineParser`."""
@@ -69,13 +76,18 @@ class CsvParser:
 
     def check_header(self, lines: bytes, file: MatchedFile) -> None:
         """Raise `BadLine` unless a file has the columns of the first file, in the same order."""
-        names = header_names(lines, self.delimiter)
-        if names != self.columns:
+        if self.header is None:
+            return
+        names = header_names(lines, self.delimiter, self.skip)
+        if names != self.header:
             raise BadLine(
-                0,
-                f"the columns are {', '.join(names) or 'not there'}, but {', '.join(self.columns)} in the first file; "
-                "read files with other columns apart",
+                self.skip,
+                f"the columns are {', '.join(names) or 'not there'}, but {', '.join(self.header)} in the first file"
+                f"{self._origin()}; read files with other columns apart",
             )
+
+    def _origin(self) -> str:
+        return f", {self.origin}" if self.origin else ""
 
     def table(self, lines: bytes) -> pa.Table:
         """The selected fields of some lines. Raises `pyarrow.ArrowInvalid`."""
@@ -90,7 +102,10 @@ class CsvParser:
 
     def explained(self, lines: bytes, error: pa.ArrowInvalid) -> ValueError:
         """The error, with its line if possible; Arrow does not name it, so each line is parsed alone."""
-        remedy = "; state the column's type with dtype" if "conversion" in str(error) else ""
+        remedy = ""
+        if "conversion" in str(error):
+            inferred = f" (without it the types are those of {self.origin})" if self.origin else ""
+            remedy = f"; state the column's type with dtype{inferred}"
         remedy = "; give its encoding" if "invalid UTF8" in str(error) else remedy
         for index, line in enumerate(lines.splitlines() if self.one_line_each else ()):
             if line.count(b'"') % 2:
@@ -99,8 +114,13 @@ class CsvParser:
                 if line:
                     self.table(line)
             except pa.ArrowInvalid as reason:
-                return BadLine(index, f"{_ROW.sub('', str(reason)).strip()}{remedy}")
-        return ValueError(f"{error}{remedy}")
+                return BadLine(index, f"{self._named(_ROW.sub('', str(reason)).strip())}{remedy}")
+        return ValueError(f"{self._named(str(error))}{remedy}")
+
+    def _named(self, reason: str) -> str:
+        """A message of Arrow with the name of the column instead of its number."""
+        found = _COLUMN.match(reason)
+        return reason if found is None else f"column {self.columns[int(found[1])]!r}: {reason[found.end() :]}"
 
     def well_formed(self, lines: bytes) -> bytes:
         """The lines that can be parsed as records."""
@@ -128,24 +148,135 @@ def null_options(nulls: tuple[str, ...] | None) -> dict[str, object]:
     return {} if nulls is None else {"null_values": list(nulls), "strings_can_be_null": True}
 
 
+_TYPES: dict[object, str] = {
+    **{str: "string", int: "int64", float: "float64", bool: "bool", object: "string"},
+    **{"str": "string", "int": "int64", "float": "float64", "object": "string", "Int64": "int64", "boolean": "bool"},
+    **{"datetime64[ns]": "timestamp[ns]", "datetime64[us]": "timestamp[us]", "datetime64[s]": "timestamp[s]"},
+}
+"""Types as pandas and Python call them -> names of Arrow types."""
+_INSTEAD = {
+    "comment": "leave such lines out where the files are written, or read with ReadFromText, filter and parse",
+    "parse_dates": "dates and times are inferred; state another type with dtype, such as {'at': 'timestamp[us]'}",
+    "escapechar": 'a quotation mark within a quoted field is written twice (""); read other files with ReadFromText',
+    "quotechar": "fields are quoted with double quotation marks",
+    "index_col": "rows have no index; each column is a field",
+    "nrows": "filter the rows, or take some with beam.combiners.Sample",
+    "chunksize": "the engine chooses how much a task reads",
+    "converters": "convert the fields with a Map behind the source",
+    "filename_column": "read with ReadFromTextWithFilename and parse the lines",
+    "skipfooter": "leave the last lines out where the files are written",
+    "keep_default_na": "give na_values, which replaces the default texts",
+    "compression": "give compression_type",
+    "on_bad_lines": "use with_exception_handling() of the source",
+    "error_bad_lines": "use with_exception_handling() of the source",
+}
+"""Arguments of pandas that the source does not take -> what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFormat:
+    """CSV with the columns and types of the first file; see `InferringFormat`."""
+
+    parser: CsvParser
+    """The parser, of which columns and types are what the program states."""
+    names: tuple[str, ...] | None
+    """Names that the program states."""
+    every: pa.DataType | None
+    """The type that the program states for all columns."""
+    compression: str
+    has_header: bool
+    extent: RecordEnd
+    bad_times: FileTimes | None
+    encoding: str
+
+    @property
+    def _skipped(self) -> int:
+        return self.parser.skip + self.has_header
+
+    def infer(self, first: MatchedFile) -> object:
+        """Names of the columns, their types, and the names in the first line; the path of the file."""
+        sample = _Sample()
+        compression = compression_of(first.path, self.compression)
+        settings = (self._skipped, self.extent, None, self.encoding)
+        next(LineRange(first, 0, None, sample, compression, *settings).read(), None)
+        header = header_names(sample.header, self.parser.delimiter, self.parser.skip) if self.has_header else None
+        names = self.names or header
+        if not names or len(set(names)) < len(names):
+            found = f"columns named {', '.join(names)}" if names else "nothing"
+            raise FileError(
+                first,
+                self._skipped or 1,
+                f"{found}, where each column should have a name of its own; correct it, or give names",
+            )
+        if header is None and header_names(sample.lines, self.parser.delimiter, 0) == names:
+            raise FileError(
+                first,
+                self._skipped + 1,
+                f"the names {', '.join(names)} themselves, which would become a record; leave names out, or give "
+                "header=0 with them",
+            )
+        types = self._types(first, names, sample.lines)
+        return names, tuple(str(types[name]) for name in names), header, first.path
+
+    def inferred(self, inferred: object) -> LineFormat:
+        """Lines of CSV. Raises `ValueError` for a stated column that is not there."""
+        columns, texts, header, origin = cast(
+            "tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...] | None, str]", inferred
+        )
+        if self.names is not None and self.names != columns and len(self.names) == len(columns):
+            columns = self.names
+        parser = self.parser
+        if unknown := [name for name in (*(parser.selected or ()), *parser.types) if name not in columns]:
+            raise ValueError(f"{origin!r} has no column {unknown}; it has {list(columns)}")
+        stated = {**(dict.fromkeys(columns, self.every) if self.every else {}), **parser.types}
+        types = {name: _type_of(text) for name, text in zip(columns, texts, strict=True)} | stated
+        header = header if self.has_header else None
+        ready = replace(parser, columns=columns, types=types, header=header, origin=origin)
+        return LineFormat(ready, self.compression, self._skipped, self.extent, self.bad_times, self.encoding)
+
+    def _types(self, file: MatchedFile, names: tuple[str, ...], sample: bytes) -> dict[str, pa.DataType]:
+        """Types of the columns; those that are not stated are inferred from the first records."""
+        inferred = dict.fromkeys(names, self.every or pa.string())
+        stated = {name: kind for name, kind in self.parser.types.items() if name in names}
+        if sample and self.every is None:
+            parser = replace(self.parser, columns=names, types=stated, selected=None)
+            if self.bad_times is not None:
+                sample = parser.well_formed(sample)
+            try:
+                inferred |= {field.name: _nullable(field.type) for field in parser.table(sample).schema}
+            except pa.ArrowInvalid as error:
+                explained = parser.explained(sample, error)
+                line = 1 + self._skipped + (explained.index if isinstance(explained, BadLine) else 0)
+                raise FileError(file, line, explained) from error
+        return inferred | stated
+
+
 class ReadFromCsv(LineSource):
     r"""Rows of CSV files as `Row`s with a field for each column.
 
     The first line of each file names the columns, and must be the same in all files. Types (whole numbers, numbers,
-    dates, times, text) are inferred from the beginning of the first file; a later value of another type is an error
-    that names file and line.
+    dates, times, text) are inferred from the beginning of the first file that is read; a later value of another type is
+    an error that names file, line and column. Names and types are part of the checkpoint: a restart goes on with them,
+    whatever files are there then.
 
     Args:
         path: Which files; see `FileSource`.
         splittable: Whether every record is one line, so that several tasks can read one file.
         sep: The delimiter between fields.
-        names: Names of the columns, for files without a line of names.
+        names: Names of the columns, for files without a line of names; with `header=0` they replace that line.
         usecols: Names of the columns to read; None for all.
-        dtype: Types of columns that are not inferred: names of Arrow types (`"float64"`, `"string"`, …).
+        dtype: Types of columns that are not inferred, by name, or one type for all columns: names of Arrow types
+            (`"float64"`, `"string"`, …) or Python's `str`, `int`, `float` and `bool`.
         na_values: Texts that stand for null; by default those of Arrow (empty, `NA`, `null`, …).
         compression_type: One of `CompressionTypes`.
         encoding: As for `ReadFromText`.
+        delimiter: Another name of `sep`.
+        header: 0 if the first line has names, None if no line has; by default None if there are `names`.
+        skiprows: Number of lines at the beginning of each file to leave out.
         **options: `timestamp`, `max_delay`, `validate`, `continuous` and the others of `FileSource`.
+
+    Raises:
+        TypeError: An argument of pandas that is not supported; the message says what to do instead.
 
     >>> import headrace as beam
     >>> from pathlib import Path
@@ -166,72 +297,48 @@ class ReadFromCsv(LineSource):
         sep: str = ",",
         names: Sequence[str] | None = None,
         usecols: Sequence[str] | None = None,
-        dtype: Mapping[str, str] | None = None,
+        dtype: Mapping[str, str | type] | str | type | None = None,
         na_values: Sequence[str] | None = None,
         compression_type: str = CompressionTypes.AUTO,
         encoding: str = UTF_8,
+        delimiter: str | None = None,
+        header: int | Literal["infer"] | None = "infer",
+        skiprows: int = 0,
         **options: Unpack[ReadOptions],
     ) -> None:
+        for name in _INSTEAD.keys() & options.keys():
+            raise TypeError(f"ReadFromCsv has no {name}: {_INSTEAD[name]}")
         super().__init__(path, compression_type, **options)
-        self._path, self._encoding = fspath(path), checked_encoding(encoding)
-        self._splittable, self._sep = splittable, sep
+        if header not in ("infer", 0, None) or header is False:
+            raise ValueError(f"header is {header!r:.200}; give 0 if the first line has names, None if no line has")
+        if type(skiprows) is not int or skiprows < 0:
+            raise TypeError(f"skiprows is a number of lines at the beginning of a file, got {skiprows!r:.200}")
+        if header is None and names is None:
+            raise ValueError("header is None, so that no line has the names of the columns; give names")
+        self._encoding = checked_encoding(encoding)
+        self._splittable, self._sep, self._skip = splittable, delimiter or sep, skiprows
         self.one_line_each = splittable
-        self._extent = RecordEnd.LINE if splittable else RecordEnd.QUOTED
         self._names = None if names is None else tuple(names)
-        self._header = 0 if names else 1
+        self._has_header = header == 0 if header != "infer" else not names
         self._selected = None if usecols is None else tuple(usecols)
-        self._dtype = {name: _arrow_type(name, alias) for name, alias in (dtype or {}).items()}
+        by_name = dtype if isinstance(dtype, Mapping) else {}
+        self._dtype = {name: _arrow_type(f"of column {name!r} ", alias) for name, alias in by_name.items()}
+        self._every = None if dtype is None or by_name or dtype == {} else _arrow_type("", dtype)
         self._nulls = None if na_values is None else tuple(na_values)
 
-    def file_format(self) -> LineFormat:
+    def file_format(self) -> CsvFormat:
         """CSV, with the columns and types of the first file."""
-        columns, types = self._schema()
-        if unknown := [name for name in (*(self._selected or ()), *self._dtype) if name not in columns]:
-            raise ValueError(f"{self._path!r} has no column {unknown}; it has {list(columns)}")
-        parser = self._parser(columns, types)
-        return LineFormat(parser, self.compression, self._header, self._extent, self.bad_times, self._encoding)
-
-    def _parser(self, columns: tuple[str, ...], types: Mapping[str, pa.DataType]) -> CsvParser:
-        return CsvParser(
-            columns, types, self._selected, self._sep, self._nulls, self._splittable, self.timestamp, self.times
+        stated = (self._names or (), self._dtype, self._selected, self._sep, self._nulls, self._splittable)
+        return CsvFormat(
+            CsvParser(*stated, self.timestamp, self.times, self._skip),
+            self._names,
+            self._every,
+            self.compression,
+            self._has_header,
+            RecordEnd.LINE if self._splittable else RecordEnd.QUOTED,
+            self.bad_times,
+            self._encoding,
         )
-
-    def _schema(self) -> tuple[tuple[str, ...], dict[str, pa.DataType]]:
-        """Names and types of the columns, from the first file."""
-        files = match(self._path)
-        if not files:
-            if self._names is None:
-                raise FileNotFoundError(
-                    f"no file matches {self._path!r} to take the columns from; give names and dtype"
-                )
-            return self._names, {name: self._dtype.get(name, pa.string()) for name in self._names}
-        first = files[0]
-        sample = _Sample()
-        compression = compression_of(first.path, self.compression)
-        settings = (self._header, self._extent, None, self._encoding)
-        next(LineRange(first, 0, None, sample, compression, *settings).read(), None)
-        names = self._names or header_names(sample.header, self._sep)
-        if not names or len(set(names)) < len(names):
-            found = f"columns named {', '.join(names)}" if names else "nothing"
-            raise FileError(
-                first, 1, f"{found}, where each column should have a name of its own; correct it, or give names"
-            )
-        return names, self._types(first, names, sample.lines)
-
-    def _types(self, file: MatchedFile, names: tuple[str, ...], sample: bytes) -> dict[str, pa.DataType]:
-        """Names and types of the columns; types that are not stated are inferred from the first records."""
-        inferred = dict.fromkeys(names, pa.string())
-        if sample:
-            parser = replace(self._parser(names, self._dtype), selected=None)
-            if self.bad_times is not None:
-                sample = parser.well_formed(sample)
-            try:
-                inferred |= {field.name: _nullable(field.type) for field in parser.table(sample).schema}
-            except pa.ArrowInvalid as error:
-                explained = parser.explained(sample, error)
-                line = 1 + self._header + (explained.index if isinstance(explained, BadLine) else 0)
-                raise FileError(file, line, explained) from error
-        return inferred | self._dtype
 
 
 def _ends_open(table: pa.Table) -> bool:
@@ -257,13 +364,14 @@ class _Sample:
         self.header = lines
 
 
-def header_names(lines: bytes, delimiter: str) -> tuple[str, ...]:
-    r"""The names of the columns, from the first line; empty without a line.
+def header_names(lines: bytes, delimiter: str, skip: int = 0) -> tuple[str, ...]:
+    r"""The names of the columns, from the first line behind `skip` others; empty without a line.
 
     >>> header_names(b'id,"name, first"\n', ",")
     ('id', 'name, first')
     """
-    return tuple(next(csv_lines(lines.decode(errors="replace").splitlines(), delimiter=delimiter), ()))
+    text = lines.decode(errors="replace").splitlines()[skip:]
+    return tuple(next(csv_lines(text, delimiter=delimiter), ()))
 
 
 def _nullable(inferred: pa.DataType) -> pa.DataType:
@@ -271,9 +379,20 @@ def _nullable(inferred: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_null(inferred) or pa.types.is_binary(inferred) else inferred
 
 
-def _arrow_type(name: str, alias: str) -> pa.DataType:
+def _type_of(text: str) -> pa.DataType:
+    """The Arrow type whose text this is.
+
+    >>> _type_of("timestamp[ns, tz=UTC]"), _type_of("double")
+    (TimestampType(timestamp[ns, tz=UTC]), DataType(double))
+    """
+    if zoned := _ZONED.fullmatch(text):
+        return pa.timestamp(zoned[1], zoned[2])
+    return cast(pa.DataType, pa.type_for_alias(text))
+
+
+def _arrow_type(column: str, alias: object) -> pa.DataType:
     try:
-        return cast(pa.DataType, pa.type_for_alias(alias))
-    except (ValueError, AttributeError):
-        known = "'int64', 'float64', 'string', 'bool' or another name of an Arrow type"
-        raise ValueError(f"dtype of column {name!r} is {alias!r}; use {known}") from None
+        return cast(pa.DataType, pa.type_for_alias(_TYPES.get(alias, alias)))
+    except (ValueError, AttributeError, TypeError):
+        known = "'int64', 'float64', 'string', 'bool' or another name of an Arrow type, or str, int, float or bool"
+        raise ValueError(f"dtype {column}is {alias!r:.200}; use {known}") from None

@@ -1,0 +1,1 @@
+"""Injectors of files: which files there are, which are read, and how they are cut into pieces."""

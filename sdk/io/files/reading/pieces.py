@@ -1,0 +1,201 @@
+"""Files cut into pieces for tasks."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Protocol, cast, runtime_checkable
+
+from headrace.lowlevel.injectors.injector import SizedSplit, Split
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import addressed
+from headrace.sdk.io.files.filesystem import MatchedFile, is_gone
+
+_log = logging.getLogger(__name__)
+
+
+class FileFormat(Protocol):
+    """A file format: how files are cut into pieces and read."""
+
+    def cut(self, file: MatchedFile, offset: int, records: int) -> tuple[Split, int, int | None]:
+        """A piece of a file from an offset on, of about `records` records.
+
+        The result is the split that reads the piece, its approximate number of records, and the offset of the next
+        piece, which is None at the end of the file.
+        """
+
+
+@runtime_checkable
+class InferringFormat(Protocol):
+    """A file format that takes names or types from the first file; these are committed, and hold for all files."""
+
+    def infer(self, first: MatchedFile) -> object:
+        """What is taken from the first file, as plain data; never None."""
+
+    def inferred(self, inferred: object) -> FileFormat:
+        """The format with what `infer` has returned, maybe in an earlier run."""
+
+
+class FormatOfFirst:
+    """The format of an injector, which may need the first file."""
+
+    def __init__(self, format_: FileFormat | InferringFormat) -> None:
+        self._format = format_
+        self._ready: tuple[object, FileFormat] | None = None
+        """What was inferred last, and the format with it."""
+
+    def of(self, inferred: object, first: Callable[[], MatchedFile]) -> tuple[FileFormat, object]:
+        """The format, and what is to be committed with the position: `inferred`, or what the first file shows."""
+        if not isinstance(self._format, InferringFormat):
+            return self._format, None
+        if inferred is None:
+            inferred = self._format.infer(first())
+        if self._ready is None or self._ready[0] != inferred:
+            self._ready = inferred, self._format.inferred(inferred)
+        return self._ready[1], inferred
+
+
+@addressed("MissingFileError")
+class MissingFileError(ValueError):
+    """A file that was found is gone before it was read."""
+
+    def __init__(self, file: MatchedFile) -> None:
+        super().__init__(
+            f"{file.path} is gone: it was found, and removed before it was read to its end; put it back, or give the "
+            "source allow_missing=True, which goes on without it"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a file; an error of a file that is gone says so."""
+
+    file: MatchedFile
+    split: Split
+    allow_missing: bool = False
+    """Whether a file that is gone is passed over."""
+
+    def read(self) -> Iterator[Batch]:
+        """The elements. Raises `MissingFileError` if the file is gone and that is not allowed."""
+        try:
+            yield from self.split.read()
+        except Exception as error:
+            if not is_gone(self.file.path):
+                raise
+            if not self.allow_missing:
+                raise MissingFileError(self.file) from error
+            _pass_over(self.file)
+
+
+@dataclass(frozen=True, slots=True)
+class SizedPiece(Piece):
+    """A piece whose number of records is known."""
+
+    def count_records(self) -> int:
+        """See `SizedSplit`."""
+        return cast(SizedSplit, self.split).count_records()
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Several pieces of files for one task."""
+
+    pieces: tuple[Split, ...]
+
+    def read(self) -> Iterable[Batch]:
+        """The elements of the pieces, one piece after the other."""
+        return chain.from_iterable(piece.read() for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadFile:
+    """A file that is not read to its end. Persisted as part of a position: every field."""
+
+    file: MatchedFile
+    offset: int = 0
+    """Offset of the next piece, in the unit of the format."""
+
+    def plain(self) -> tuple[str, int, int, int]:
+        """The file as plain data."""
+        return self.file.path, self.file.size, self.file.modified_us, self.offset
+
+    @classmethod
+    def of(cls, plain: tuple[str, int, int, int]) -> UnreadFile:
+        """The file of the result of `plain`."""
+        path, size, modified, offset = plain
+        return cls(MatchedFile(path, size, modified), offset)
+
+
+def cut(
+    format_: FileFormat,
+    unread: Iterable[UnreadFile],
+    take: Callable[[], UnreadFile | None],
+    limit: int,
+    splits: int,
+    allow_missing: bool,
+    missing: Callable[[MatchedFile], None] = lambda _: None,
+) -> tuple[list[Split], tuple[UnreadFile, ...]]:
+    """Splits of about `limit` records for about `splits` tasks, and the begun files that are unread after them.
+
+    Args:
+        format_: The format.
+        unread: The files that were begun.
+        take: Gives the file after them, and so on; None for no more.
+        limit: About the greatest number of records.
+        splits: About the number of tasks.
+        allow_missing: Whether files that are gone are passed over.
+        missing: Is told of each file that is gone before it is begun.
+
+    Raises:
+        MissingFileError: A file is gone, and that is not allowed.
+    """
+    share = max(1, -(-limit // max(1, splits)))
+    rest = deque(unread)
+    tasks: list[list[Split]] = []
+    total = in_task = 0
+    while total < limit:
+        if not rest:
+            if (following := take()) is None:
+                break
+            rest.append(following)
+        found = _piece(format_, rest[0], min(share, limit - total), allow_missing)
+        if found is None:
+            gone = rest.popleft()
+            if not gone.offset:
+                missing(gone.file)
+            continue
+        piece, count, offset = found
+        if not tasks or in_task >= share:
+            tasks.append([])
+            in_task = 0
+        tasks[-1].append(piece)
+        total, in_task = total + max(1, count), in_task + count
+        if offset is None:
+            rest.popleft()
+        else:
+            rest[0] = replace(rest[0], offset=offset)
+    return [task[0] if len(task) == 1 else Pieces(tuple(task)) for task in tasks], tuple(rest)
+
+
+def _piece(
+    format_: FileFormat, unread: UnreadFile, records: int, allow_missing: bool
+) -> tuple[Split, int, int | None] | None:
+    """See `FileFormat.cut`; None for a file that is gone."""
+    try:
+        split, count, offset = format_.cut(unread.file, unread.offset, records)
+    except Exception as error:
+        if not is_gone(unread.file.path):
+            raise
+        if not allow_missing:
+            raise MissingFileError(unread.file) from error
+        _pass_over(unread.file)
+        return None
+    kind = SizedPiece if isinstance(split, SizedSplit) else Piece
+    return kind(unread.file, split, allow_missing), count, offset
+
+
+def _pass_over(file: MatchedFile) -> None:
+    _log.warning("%s is gone before it was read to its end; the run goes on without it (allow_missing)", file.path)

@@ -1,0 +1,133 @@
+"""Names and types of CSV columns: inferred once, committed, and stated with pandas' arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import headrace as beam
+from headrace.lowlevel import CallSink
+from headrace.lowlevel.coders.plain_coder import PLAIN
+from headrace.runners.local import LocalRunner
+from tests.unit.sdk.io.sourcefiles import all_rows, write
+
+
+def values(path: str, **options: object) -> list[object]:
+    rows: list[object] = []
+    with beam.Pipeline(LocalRunner()) as pipeline:
+        source = beam.io.ReadFromCsv(path, **options)
+        pipeline | source | beam.io.Write(CallSink(lambda _, its: rows.extend(its)))
+    return [value for value, _ in rows]
+
+
+class TestWhatWasInferredIsCommitted:
+    def next(self, folder: Path, position: object = None, **options: object) -> tuple[list[object], object]:
+        """The rows that a start of the program finds, and the position that it commits."""
+        injector = beam.io.ReadFromCsv(f"{folder}/*.csv", continuous=True, interval=0.0, **options).injector()
+        start = injector.start() if position is None else PLAIN.decode(PLAIN.encode(position))
+        delivery = injector.plan(start, 1000, 1)
+        rows = [row for split in delivery.splits for batch in split.read() for row in batch.values]
+        return rows, delivery.position
+
+    def test_types_stay_when_the_first_files_are_archived(self, tmp_path):
+        first = write(tmp_path / "a.csv", "zip,n,at\n2134,1,2024-01-01 00:00:00Z\n")
+        rows, position = self.next(tmp_path)
+        assert [row.zip for row in rows] == [2134]
+        Path(first).unlink()
+        write(tmp_path / "b.csv", "zip,n,at\n02134,1.0,2024-01-01 00:00:00Z\n")
+        with pytest.raises(ValueError, match=rf"b.csv, line 2: column 'n': .*int64: invalid value '1.0'.*{first}"):
+            self.next(tmp_path, position)
+        write(tmp_path / "b.csv", "zip,n,at\n02134,1,2024-01-01 00:00:00Z\n")
+        rows, position = self.next(tmp_path, position)
+        assert [row.zip for row in rows] == [2134]
+
+    def test_a_restart_on_an_empty_folder(self, tmp_path):
+        write(tmp_path / "a.csv", "zip,n\n2134,1\n")
+        _, position = self.next(tmp_path)
+        (tmp_path / "a.csv").unlink()
+        rows, position = self.next(tmp_path, position)
+        assert not rows
+        write(tmp_path / "b.csv", "zip,n\n7,8\n")
+        assert self.next(tmp_path, position)[0] == [beam.Row(zip=7, n=8)]
+        write(tmp_path / "c.csv", "n,zip\n7,8\n")
+        with pytest.raises(ValueError, match=r"c.csv, line 1: the columns are n, zip, but zip, n in the first file"):
+            self.next(tmp_path, position)
+
+    def test_a_first_start_on_an_empty_folder_waits(self, tmp_path):
+        rows, position = self.next(tmp_path)
+        assert not rows
+        write(tmp_path / "b.csv", "zip,n\n7,8\n")
+        assert self.next(tmp_path, position)[0] == [beam.Row(zip=7, n=8)]
+
+    def test_what_the_program_states_now_counts(self, tmp_path):
+        write(tmp_path / "a.csv", "zip,n\n2134,1\n")
+        _, position = self.next(tmp_path)
+        write(tmp_path / "b.csv", "zip,n\n02134,1\n")
+        assert self.next(tmp_path, position, dtype={"zip": str})[0] == [beam.Row(zip="02134", n=1)]
+
+    def test_a_bounded_run_goes_on_with_them_too(self, tmp_path):
+        for name, text in {"a": "n\n1\n", "b": "n\n2\n"}.items():
+            write(tmp_path / f"{name}.csv", text)
+        injector = beam.io.ReadFromCsv(f"{tmp_path}/*.csv").injector()
+        position = injector.plan(injector.start(), 1, 1).position
+        (tmp_path / "a.csv").unlink()
+        again = beam.io.ReadFromCsv(f"{tmp_path}/*.csv", validate=False).injector()
+        delivery = again.plan(PLAIN.decode(PLAIN.encode(position)), 10, 1)
+        assert [row for split in delivery.splits for batch in split.read() for row in batch.values] == [beam.Row(n=2)]
+
+
+class TestHeaders:
+    def test_names_that_are_also_in_the_file_are_no_record(self, tmp_path):
+        path = write(tmp_path / "a.csv", "a,b\n1,2\n")
+        with pytest.raises(ValueError, match="line 1: the names a, b themselves, which would become a record"):
+            values(path, names=["a", "b"])
+        assert values(path, names=["x", "y"], header=0) == [beam.Row(x=1, y=2)]
+        assert values(write(tmp_path / "b.csv", "1,2\n"), names=["x", "y"]) == [beam.Row(x=1, y=2)]
+        assert values(path, header=0) == values(path) == [beam.Row(a=1, b=2)]
+
+    def test_lines_before_the_header(self, tmp_path):
+        path = write(tmp_path / "a.csv", "made today\n\na,b\n1,2\n")
+        assert values(path, skiprows=2) == [beam.Row(a=1, b=2)]
+        write(tmp_path / "b.csv", "made today\n\nb,a\n1,2\n")
+        with pytest.raises(Exception, match=r"b.csv, line 3: the columns are b, a, but a, b in the first file"):
+            values(f"{tmp_path}/*.csv", skiprows=2)
+
+    def test_what_does_not_go_together(self, tmp_path):
+        path = write(tmp_path / "a.csv", "a,b\n1,2\n")
+        for options, message in [
+            ({"header": 3}, "header is 3; give 0 if the first line has names"),
+            ({"header": None}, "no line has the names of the columns; give names"),
+        ]:
+            with pytest.raises(ValueError, match=message):
+                beam.io.ReadFromCsv(path, **options)
+        with pytest.raises(TypeError, match="skiprows is a number of lines"):
+            beam.io.ReadFromCsv(path, skiprows=[1])
+
+
+class TestArgumentsOfPandas:
+    @pytest.mark.parametrize("dtype", [str, "str", "string", object, {"a": str, "b": "object"}])
+    def test_text(self, tmp_path, dtype):
+        path = write(tmp_path / "a.csv", "a,b\n02134,1.50\n")
+        assert values(path, dtype=dtype) == [beam.Row(a="02134", b="1.50")]
+
+    def test_numbers(self, tmp_path):
+        path = write(tmp_path / "a.csv", "a,b\n1,2\n")
+        ((row, _),) = all_rows(beam.io.ReadFromCsv(path, dtype={"a": float, "b": "Int64"}))
+        assert (row, type(row.a), type(row.b)) == (beam.Row(a=1.0, b=2), float, int)
+
+    def test_a_delimiter(self, tmp_path):
+        assert values(write(tmp_path / "a.csv", "a;b\n1;2\n"), delimiter=";") == [beam.Row(a=1, b=2)]
+
+    def test_a_type_that_is_none(self, tmp_path):
+        path = write(tmp_path / "a.csv", "a\n1\n")
+        with pytest.raises(ValueError, match=r"dtype of column 'a' is <class 'list'>; use 'int64'"):
+            beam.io.ReadFromCsv(path, dtype={"a": list})
+        with pytest.raises(ValueError, match="dtype is 'whole'; use 'int64'"):
+            beam.io.ReadFromCsv(path, dtype="whole")
+
+    @pytest.mark.parametrize("name", ["comment", "parse_dates", "escapechar", "index_col", "filename_column"])
+    def test_others_say_what_to_do_instead(self, tmp_path, name):
+        path = write(tmp_path / "a.csv", "a\n1\n")
+        with pytest.raises(TypeError, match=f"ReadFromCsv has no {name}: [a-z]"):
+            beam.io.ReadFromCsv(path, **{name: "x"})

@@ -1,0 +1,324 @@
+"""The life of a folder that is read for ever: files appear, vanish, come back and are replaced; each is read once."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import os
+import random
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import headrace as beam
+from headrace.lowlevel import Batch, CallSink, MemorySplit
+from headrace.lowlevel.coders.plain_coder import PLAIN
+from headrace.lowlevel.injectors.source_objects import SourceObjects
+from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.runners.local import LocalRunner
+from headrace.sdk.io.files.file_times import FileTimes
+from headrace.sdk.io.files.filesystem import MatchedFile
+from headrace.sdk.io.files.reading import seen_files
+from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector, FolderReading
+from headrace.sdk.io.files.reading.directory_listing import DirectoryListing
+from headrace.sdk.io.files.reading.file_injector import FileInjector
+from headrace.sdk.io.files.reading.pieces import MissingFileError
+from headrace.sdk.io.files.reading.seen_files import Seen, SeenFiles
+from tests.depth import seeds
+from tests.unit.sdk.io.sourcefiles import write
+
+
+class Names:
+    """A format of which each file is one element, its path, in up to three pieces of which the last two are empty."""
+
+    def cut(self, file, offset, records):
+        os.stat(file.path)
+        rows = [] if offset else [file.path]
+        pieces = 1 + file.size % 3
+        return MemorySplit(Batch(rows, [0] * len(rows))), 1, offset + 1 if offset + 1 < pieces else None
+
+
+@dataclass
+class Life:
+    """A folder, a source that reads it, and a model of what it should have read."""
+
+    random: random.Random
+    folder: Path
+    store: ObjectStore = field(default_factory=lambda: ObjectStore("memory://"))
+    read: list[str] = field(default_factory=list)
+    must: set[str] = field(default_factory=set)
+    """Paths that a look has found, and that were there until they were read."""
+    may: set[str] = field(default_factory=set)
+    """Paths that were there at some time."""
+    greatest_commit: int = 0
+
+    def __post_init__(self) -> None:
+        self.injector = self.anew()
+        self.position = self.injector.start()
+
+    def anew(self) -> DirectoryInjector:
+        times = FileTimes(True) if self.random.random() < 0.5 else None
+        reading = FolderReading(f"{self.folder}/**/*.txt", None, times, interval=0.0, allow_missing=True)
+        injector = DirectoryInjector(Names(), reading)
+        injector.store_in(SourceObjects(self.store, "sources/a"))
+        return injector
+
+    def files(self) -> list[Path]:
+        return sorted(self.folder.rglob("*.txt"))
+
+    def appear(self) -> None:
+        for _ in range(self.random.choice([1, 1, 3, 40])):
+            name = self.random.choice(["", "a/", "b/", "a/c/"]) + f"{self.random.randrange(400)}.txt"
+            staged = self.folder.parent / "staged"
+            staged.write_text("x" * self.random.randrange(9))
+            # Old and new times, equal ones, and a clock that was set back.
+            os.utime(staged, (0, self.random.choice([0, 5, 5, 10**9, time.time(), time.time() + 10**6])))
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            staged.rename(path)
+
+    def vanish(self) -> None:
+        for path in self.random.sample(self.files(), len(self.files()) // 3):
+            path.unlink()
+
+    def archive_and_return(self) -> None:
+        if self.folder.exists():
+            away = self.folder.parent / "away"
+            self.folder.rename(away)
+            if self.random.random() < 0.5:
+                self.deliver()
+            away.rename(self.folder)
+
+    def deleted(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def restart(self) -> None:
+        self.injector = self.anew()
+
+    def deliver(self) -> None:
+        """One epoch, which may be planned again, and may be lost by a crash."""
+        there = {str(path) for path in self.files()}
+        self.may |= there
+        limit = self.random.choice([1, 3, 1000])
+        delivery = self.injector.plan(self.position, limit, 2)
+        if self.random.random() < 0.1:
+            delivery = self.injector.plan(self.position, limit, 2)
+        if self.random.random() < 0.05:
+            self.restart()
+            return
+        self.read += [row for split in delivery.splits for batch in split.read() for row in batch.values]
+        if delivery.idle:
+            self.must |= there
+        else:
+            encoded = PLAIN.encode(delivery.position)
+            self.greatest_commit = max(self.greatest_commit, len(encoded))
+            self.position = PLAIN.decode(encoded)
+            self.injector.committed(self.position)
+
+
+def test_each_path_is_read_once(tmp_path, monkeypatch):
+    """Whatever happens in the folder; with runs that become full soon."""
+    monkeypatch.setattr(seen_files, "TAIL", 8)
+    for seed in seeds(quick=6, full=2000):
+        life = Life(random.Random(seed), tmp_path / str(seed) / "in")
+        life.folder.mkdir(parents=True)
+        steps = [life.appear, life.vanish, life.archive_and_return, life.deleted, life.restart]
+        for _ in range(60):
+            life.random.choices([*steps, life.deliver], [4, 1, 1, 0.2, 1, 8])[0]()
+        life.must.clear()
+        while not life.must and life.files():
+            life.deliver()
+        assert len(life.read) == len(set(life.read)), "read twice"
+        assert life.must <= set(life.read) <= life.may
+        kept = set(life.store.list("sources"))
+        named = {f"sources/a/{name}" for name, _ in life.position[2][1]}
+        assert named <= kept
+        # Those of the commit before, and of epochs that a crash has lost after the last start.
+        assert len(kept - named) < 40
+
+
+def test_positions_do_not_grow_and_runs_are_few():
+    files = SeenFiles(SourceObjects.in_memory())
+    seen = Seen()
+    sizes = []
+    for number in range(300):
+        batch = [MatchedFile(f"/in/{number}-{each}.json", each, number) for each in range(100)]
+        seen = files.added(seen, batch)
+        sizes.append(len(PLAIN.encode(seen.plain())))
+        if number % 50 == 0:
+            assert files.find(seen, ["/in/none", batch[3].path]) == {batch[3].path: (3, number)}
+    assert max(sizes) < 24_000
+    assert max(sizes[150:]) < 1.2 * max(sizes[:150])
+    assert len(seen.runs) < 25
+    assert len(files.paths(seen)) == 30_000
+    again = SeenFiles(files.objects)
+    assert len(again.find(seen, [f"/in/{number}-7.json" for number in range(300)])) == 300
+
+
+def test_positions_of_release_0_1_are_read(tmp_path):
+    paths = [write(tmp_path / f"{name}.txt", "") for name in "abcd"]
+    injector = DirectoryInjector(Names(), FolderReading(f"{tmp_path}/*.txt", None, FileTimes(True)))
+    delivery = injector.plan((((paths[1], 0, 0, 0),), (paths[0], paths[1]), 7), 100, 1)
+    (split,) = delivery.splits
+    assert [row for batch in split.read() for row in batch.values] == paths[1:]
+    assert delivery.watermark > 7
+    assert not injector.plan(delivery.position, 100, 1).splits
+    bounded = FileInjector(Names(), f"{tmp_path}/*.txt")
+    delivery = bounded.plan((((paths[1], 0, 0, 0),), (), -5), 100, 1)
+    assert delivery.done
+    assert [row for split in delivery.splits for batch in split.read() for row in batch.values] == paths[1:2]
+
+
+def test_a_list_of_many_files_is_not_in_each_commit(tmp_path):
+    paths = [write(tmp_path / f"{number:04}.txt", "") for number in range(700)]
+    injector = FileInjector(Names(), f"{tmp_path}/*.txt")
+    position, read, sizes = injector.start(), [], []
+    while True:
+        delivery = injector.plan(position, 50, 2)
+        assert injector.plan(position, 50, 2).position == delivery.position
+        position = delivery.position
+        sizes.append(len(PLAIN.encode(position)))
+        read += [row for split in delivery.splits for batch in split.read() for row in batch.values]
+        if delivery.done:
+            break
+    assert read == paths
+    assert max(sizes) < 300
+
+
+class TestListing:
+    def look(self, listing: DirectoryListing) -> list[str]:
+        return sorted(Path(file.path).name for file in listing.look())
+
+    def test_a_folder_that_has_not_changed_is_not_read_again(self, tmp_path, monkeypatch):
+        for number in range(50):
+            write(tmp_path / f"{number}.txt", "")
+        os.utime(tmp_path, (0, 1000))
+        now = 2_000_000_000_000_000_000
+        listing = DirectoryListing(f"{tmp_path}/*.txt", lambda: now)
+        assert len(self.look(listing)) == 50
+        reads = []
+        scan = os.scandir
+        monkeypatch.setattr(os, "scandir", lambda folder: reads.append(folder) or scan(folder))
+        assert self.look(listing) == []
+        assert not reads
+        # What a file system does that does not tell changes: it is found all the same, later.
+        write(tmp_path / "new.txt", "")
+        os.utime(tmp_path, (0, 1000))
+        assert self.look(listing) == []
+        now += 11_000_000_000
+        assert self.look(listing) == ["new.txt"]
+
+    def test_a_change_at_the_time_of_the_look_is_not_missed(self, tmp_path):
+        listing = DirectoryListing(f"{tmp_path}/*.txt")
+        for number in range(5):
+            stamp = tmp_path.stat().st_mtime_ns
+            write(tmp_path / f"{number}.txt", "")
+            os.utime(tmp_path, ns=(stamp, stamp))
+            assert self.look(listing) == [f"{number}.txt"]
+
+    def test_only_new_files_are_examined(self, tmp_path, monkeypatch):
+        listing = DirectoryListing(f"{tmp_path}/**/*.txt")
+        for number in range(100):
+            write(tmp_path / str(number % 3) / f"{number}.txt", "")
+        assert len(self.look(listing)) == 100
+        write(tmp_path / "1" / "new.txt", "")
+        stats = []
+        stat = os.stat
+        monkeypatch.setattr(os, "stat", lambda path, **options: stats.append(path) or stat(path, **options))
+        assert self.look(listing) == ["new.txt"]
+        assert len([path for path in stats if str(path).endswith(".txt")]) == 1
+
+    def test_a_name_that_is_not_utf_8(self, tmp_path):
+        (tmp_path / os.fsdecode(b"\xff.txt")).write_text("")
+        with pytest.raises(ValueError, match=r"has the name b'\\xff.txt', which is not UTF-8; rename it"):
+            DirectoryListing(f"{tmp_path}/*.txt").look()
+        assert DirectoryListing(f"{tmp_path}/*.csv").look() == []
+
+
+class TestWhatIsSaid:
+    def source(self, folder: Path, **options: object) -> DirectoryInjector:
+        return DirectoryInjector(Names(), FolderReading(f"{folder}/*.txt", None, None, 0.0, **options))
+
+    def test_a_file_that_was_replaced(self, tmp_path, caplog):
+        path = write(tmp_path / "a.txt", "one")
+        injector = self.source(tmp_path)
+        position = injector.plan(injector.start(), 100, 1).position
+        write(tmp_path / "staged", "other")
+        (tmp_path / "staged").rename(path)
+        with caplog.at_level(logging.WARNING):
+            assert injector.plan(position, 100, 1).idle
+        assert f"{path} was read before and has changed since; a path is read once" in caplog.text
+
+    def test_a_file_that_comes_back_as_it_was(self, tmp_path, caplog):
+        path = Path(write(tmp_path / "a.txt", "one"))
+        injector = self.source(tmp_path)
+        position = injector.plan(injector.start(), 100, 1).position
+        path.rename(tmp_path / "away")
+        assert injector.plan(position, 100, 1).idle
+        (tmp_path / "away").rename(path)
+        with caplog.at_level(logging.WARNING):
+            assert injector.plan(position, 100, 1).idle
+        assert not caplog.text
+
+    def test_a_folder_that_is_removed(self, tmp_path, caplog):
+        write(tmp_path / "in" / "a.txt", "one")
+        injector = self.source(tmp_path / "in")
+        position = injector.plan(injector.start(), 100, 1).position
+        shutil.rmtree(tmp_path / "in")
+        with caplog.at_level(logging.WARNING):
+            for _ in range(3):
+                assert injector.plan(position, 100, 1).idle
+        assert caplog.text.count(f"no folder is at {tmp_path}/in/*.txt; its files are read when it is there") == 1
+
+
+class TestMissingFiles:
+    """A file that was listed and is gone."""
+
+    def rows(self, source: beam.PTransform) -> list[object]:
+        rows: list[object] = []
+        with beam.Pipeline(LocalRunner()) as pipeline:
+            pipeline | source | beam.io.Write(CallSink(lambda _, its: rows.extend(its)))
+        return [value for value, _ in rows]
+
+    @pytest.mark.parametrize("continuous", [False, True])
+    @pytest.mark.parametrize("ending", ["txt", "gz"])
+    def test_it_is_named_with_the_way_on(self, tmp_path, monkeypatch, continuous, ending):
+        kept, gone = (write(tmp_path / f"{name}.txt", "a\n") for name in "ab")
+        options = {"continuous": True, "until": len, "interval": 0.01} if continuous else {}
+        if ending == "gz":
+            # Such a file is opened by the task only, others also when they are cut.
+            options["compression_type"] = "gzip"
+            for path in (kept, gone):
+                Path(path).write_bytes(gzip.compress(b"a\n"))
+        cut = beam.io.ReadFromText.file_format
+
+        def removing(source):
+            made = cut(source)
+            inner = made.cut
+
+            def remove(file, offset, records):
+                if file.path == gone and ending == "txt":
+                    Path(gone).unlink(missing_ok=True)
+                found = inner(file, offset, records)
+                Path(gone).unlink(missing_ok=True)
+                return found
+
+            made.cut = remove
+            return made
+
+        monkeypatch.setattr(beam.io.ReadFromText, "file_format", removing)
+        with pytest.raises(Exception, match=f"{gone} is gone: it was found, and removed before") as caught:
+            self.rows(beam.io.ReadFromText(f"{tmp_path}/*.txt", **options))
+        assert "allow_missing=True" in str(caught.value)
+        Path(gone).write_bytes(Path(kept).read_bytes())
+        source = beam.io.ReadFromText(f"{tmp_path}/*.txt", allow_missing=True, **options)
+        assert self.rows(source) == ["a"]
+
+    def test_an_error_of_a_file_that_is_there_stays_as_it_is(self, tmp_path):
+        write(tmp_path / "a.gz", "no gzip")
+        with pytest.raises(Exception, match="Not a gzipped file"):
+            self.rows(beam.io.ReadFromText(f"{tmp_path}/a.gz", allow_missing=True))
+        assert issubclass(MissingFileError, ValueError)
