@@ -190,16 +190,6 @@ class All(Group):
         return all(part.done for part in self.parts)
 
 
-class Until(Any_):
-    def fire(self, now: Now) -> None:
-        main, until = self.parts
-        if until.ready(now):
-            self.done = True
-        else:
-            main.fire(now)
-            self.done = main.done
-
-
 class Each(All):
     def going(self) -> list[Node]:
         return [part for part in self.parts if not part.done][:1]
@@ -310,7 +300,7 @@ KINDS: dict[type[Trigger], type[Node]] = {
     triggers.AtPeriod: Timed,
     triggers.AfterAny: Any_,
     triggers.AfterAll: All,
-    triggers.OrFinally: Until,
+    triggers.OrFinally: Any_,
     triggers.AfterEach: Each,
     triggers.Repeatedly: Again,
     triggers.AfterWatermark: Watermark,
