@@ -16,7 +16,15 @@ from headrace.absent_names.absent_modules import absent_attribute, add_absent_mo
 if TYPE_CHECKING:
     from headrace import coders, io, metrics, options, pvalue, testing, transforms, typehints, utils
     from headrace.pvalue import PCollection, Row, TaggedOutput
-    from headrace.sdk.expressions.expression import col
+    from headrace.sdk.expressions.expression import (
+        col,
+        event_time,
+        literal,
+        pane_index,
+        pane_timing,
+        window_end,
+        window_start,
+    )
     from headrace.sdk.pipeline.pipeline import Pipeline
     from headrace.sdk.transforms.core.run_computation import RunComputation
     from headrace.transforms import (
@@ -133,9 +141,13 @@ __all__ = [
     "coders",
     "col",
     "combiners",
+    "event_time",
     "io",
+    "literal",
     "metrics",
     "options",
+    "pane_index",
+    "pane_timing",
     "ptransform_fn",
     "pvalue",
     "testing",
@@ -144,6 +156,8 @@ __all__ = [
     "typehints",
     "utils",
     "window",
+    "window_end",
+    "window_start",
 ]
 
 _MODULES = {
@@ -168,7 +182,10 @@ _PLACES = {
     "Row": "headrace.pvalue",
     "RunComputation": "headrace.sdk.transforms.core.run_computation",
     "TaggedOutput": "headrace.pvalue",
-    "col": "headrace.sdk.expressions.expression",
+    **dict.fromkeys(
+        ["col", "event_time", "literal", "pane_index", "pane_timing", "window_end", "window_start"],
+        "headrace.sdk.expressions.expression",
+    ),
 }
 """Maps a name that is not in `headrace.transforms` to its module."""
 

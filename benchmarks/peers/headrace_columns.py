@@ -43,13 +43,13 @@ class MinuteTotals(ColumnComputation):
 def fixed_sums(rows: Elements) -> Elements:
     windowed = rows | beam.WindowInto(FixedWindows(WINDOW // SECOND))
     summed = windowed | beam.GroupBy("key").aggregate_field("value", sum, "sum")
-    return summed | beam.Select("key", start=beam.col.window_start, sum="sum")
+    return summed | beam.Select("key", start=beam.window_start(), sum="sum")
 
 
 def session_counts(rows: Elements) -> Elements:
     windowed = rows | beam.WindowInto(Sessions(GAP // SECOND))
     counted = windowed | beam.GroupBy("key").aggregate_field("value", beam.combiners.CountCombineFn(), "count")
-    return counted | beam.Select("key", start=beam.col.window_start, end=beam.col.window_end, count="count")
+    return counted | beam.Select("key", start=beam.window_start(), end=beam.window_end(), count="count")
 
 
 def minute_totals(rows: Elements) -> Elements:
@@ -59,14 +59,14 @@ def minute_totals(rows: Elements) -> Elements:
 def panes(inputs: Inputs) -> Elements:
     windowed = inputs.rows(behind=inputs.late()) | windows_with_panes()
     summed = windowed | beam.GroupBy("key").aggregate_field("value", sum, "sum")
-    of_pane = {"timing": beam.col.pane_timing, "index": beam.col.pane_index}
-    return summed | beam.Select("key", start=beam.col.window_start, **of_pane, sum="sum")
+    of_pane = {"timing": beam.pane_timing(), "index": beam.pane_index()}
+    return summed | beam.Select("key", start=beam.window_start(), **of_pane, sum="sum")
 
 
 def sliding_sums(rows: Elements) -> Elements:
     windowed = rows | beam.WindowInto(SlidingWindows(WINDOW // SECOND, PERIOD // SECOND))
     summed = windowed | beam.GroupBy("key").aggregate_field("value", sum, "sum")
-    return summed | beam.Select("key", start=beam.col.window_start, sum="sum")
+    return summed | beam.Select("key", start=beam.window_start(), sum="sum")
 
 
 def _of_rows(build: Callable[[Elements], Elements]) -> Callable[[Inputs], Elements]:

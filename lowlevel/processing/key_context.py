@@ -212,6 +212,11 @@ class KeyContext:
         if self._may_hold:
             self._release_of(domain, tag)
 
+    def fire_early(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> None:
+        """See `Context.fire_early`."""
+        if (timestamp := self.mark(domain, tag)) is not None:
+            heappush(self.due, (-int(domain), timestamp, tag))
+
     def timer(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> int | None:
         """See `Context.timer`."""
         return self.mark(domain, tag)

@@ -228,7 +228,8 @@ class Worker:
                     self._node.name,
                     context.key,
                     timer,
-                    f"{ENDLESS} timers fired for this key in one bundle; set the next timer later than the last",
+                    f"{ENDLESS} timers fired for this key in one bundle; set the next timer later than the last; "
+                    "at the end of bounded input a real-time timer does not wait, so it may not set itself without end",
                 )
             context.now = timer.timestamp
             try:

@@ -81,6 +81,9 @@ class Context(Protocol):
     def delete_timer(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> None:
         """Delete a timer and its hold; nothing happens if there is none."""
 
+    def fire_early(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> None:
+        """Fire a timer in this bundle, whatever time it is set for; nothing happens if it is not set."""
+
     def timer(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> int | None:
         """The time at which the timer of this tag fires, microseconds UTC; None if it is not set."""
 

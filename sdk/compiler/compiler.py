@@ -338,9 +338,11 @@ class _Compiler:
 
     def _stateful(self, step: Step, state: DeclaredState) -> None:
         forms, key_of = self._stateful_inputs(step)
-        outputs, windowing = self._read_outputs(step), self._graph.inputs(step)[0].windowing
-        par_do = par_do_of(step)
-        plan = StatefulPlan(step.full_label, par_do.fn, par_do.arguments, state, windowing, forms, outputs)
+        outputs, given = self._read_outputs(step), self._graph.inputs(step)[0]
+        par_do, windowing = par_do_of(step), given.windowing
+        plan = StatefulPlan(
+            step.full_label, par_do.fn, par_do.arguments, state, windowing, forms, outputs, given.is_bounded
+        )
         inputs, streams = dict.fromkeys(forms, key_of), list(outputs.values())
         encoding = par_do.key_encoding
         self._topology.computation(step.full_label, StatefulParDo(plan), inputs, streams, key_encoding=encoding)

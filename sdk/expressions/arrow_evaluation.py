@@ -29,6 +29,7 @@ from headrace.sdk.expressions.expression_tree import (
     Literal,
     Node,
     Operation,
+    ambiguity,
     expression_text,
 )
 from headrace.sdk.expressions.predicates import (
@@ -79,6 +80,11 @@ def _element_shape(node: FieldOf | ItemOf, view: BatchView) -> ValueSchema:
     return shape
 
 
+def _has_field(view: BatchView, name: str) -> bool:
+    find = getattr(view.shape, "field", None)
+    return find is not None and find(name) is not None
+
+
 def item(shape: ValueSchema, node: ItemOf) -> ValueSchema:
     """The shape of an item of values of a shape. Raises `Unable`."""
     for step in node.path:
@@ -112,6 +118,8 @@ def evaluated(node: Node, view: BatchView) -> Vector:
             return normal(view.column(shape), isinstance(shape, Instant))
         case Literal(value):
             return constant(value)
+        case FromEngine(name, True) if _has_field(view, name):
+            raise Unable(ambiguity(name))
         case FromEngine("timestamp"):
             return Vector("instant", of_numbers(view.times))
         case FromEngine("pane_index" | "pane_timing" as name):

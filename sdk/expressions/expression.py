@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.sdk.expressions.batch_view import BatchView
 from headrace.sdk.expressions.expression_tree import (
+    ENGINE_FUNCTIONS,
     OPERATIONS,
     FieldOf,
     FromEngine,
@@ -54,7 +56,7 @@ class Expression(OneLine):
             )
         self.node = node
         """What it computes."""
-        self.name = name if name is not None or not isinstance(node, FieldOf) else node.name
+        self.result_name = name if name is not None or not isinstance(node, FieldOf) else node.name
         """Of the field that it makes in a `Select` or a `GroupBy`; None if it has none."""
         names = {each.name.partition("_")[0] for each in parts(node) if isinstance(each, FromEngine)}
         take_from_engine(self, names)
@@ -74,7 +76,7 @@ class Expression(OneLine):
         return source_of(self.node, names)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Expression, (self.node, self.name)
+        return type(self), (self.node, self.result_name)
 
     # What steps ask
 
@@ -106,10 +108,19 @@ class Expression(OneLine):
 
     def default_label(self) -> str:
         """As it was written."""
-        return self.name or expression_text(self.node)
+        return self.result_name or expression_text(self.node)
 
     def __repr__(self) -> str:
         return f"<column expression {expression_text(self.node)}>"
+
+    def __getattr__(self, name: str) -> Expression:
+        if name.startswith("_"):
+            # Python itself and its libraries ask for these, to find out what an object can do.
+            raise AttributeError(name)
+        raise AttributeError(
+            f"{self!r} has no attribute {name!r}; a field of a field is read by a function of the element, as in "
+            f"Map(lambda element: element[...][{name!r}])"
+        )
 
     # Arithmetic
 
@@ -331,13 +342,15 @@ def node_of(value: object) -> Node:
 class Columns:
     """Makes column expressions: `col("delay")` or `col.delay` is a field of the element.
 
-    Six names mean something else as attributes; fields of these names are found with `col("timestamp")`:
+    `event_time()`, `window_start()`, `window_end()`, `pane_index()`, `pane_timing()` and `literal(value)` in `headrace`
+    are the other expressions. Their first spellings as attributes are deprecated: `col.timestamp` is the event time
+    where the elements have no field of this name, and refuses elements that have one.
     """
 
     def __call__(self, name: str) -> Expression:
         """A field of the element."""
         if not isinstance(name, str):
-            raise TypeError(f"col takes the name of a field, got {name!r:.80}; a constant is col.literal(value)")
+            raise TypeError(f"col takes the name of a field, got {name!r:.80}; a constant is headrace.literal(value)")
         if not name:
             raise ValueError("col takes the name of a field, got an empty one; name the field")
         return Expression(FieldOf(name))
@@ -353,33 +366,119 @@ class Columns:
 
     @property
     def window_start(self) -> Expression:
-        """The first instant of the element's window, a `Timestamp`."""
-        return Expression(FromEngine("window_start"), "window_start")
+        """Deprecated: `headrace.window_start()`, or the field `col("window_start")`."""
+        return _deprecated("window_start")
 
     @property
     def window_end(self) -> Expression:
-        """The first instant after the element's window, a `Timestamp`."""
-        return Expression(FromEngine("window_end"), "window_end")
+        """Deprecated: `headrace.window_end()`, or the field `col("window_end")`."""
+        return _deprecated("window_end")
 
     @property
     def timestamp(self) -> Expression:
-        """The element's event time, a `Timestamp`."""
-        return Expression(FromEngine("timestamp"), "timestamp")
+        """Deprecated: `headrace.event_time()`, or the field `col("timestamp")`."""
+        return _deprecated("timestamp")
 
     @property
     def pane_index(self) -> Expression:
-        """Number of panes that the element's window had before the one that the element is in."""
-        return Expression(FromEngine("pane_index"), "pane_index")
+        """Deprecated: `headrace.pane_index()`, or the field `col("pane_index")`."""
+        return _deprecated("pane_index")
 
     @property
     def pane_timing(self) -> Expression:
-        """When the element's pane was fired, as the number of a `PaneInfoTiming`: 0 early, 1 on time, 2 late."""
-        return Expression(FromEngine("pane_timing"), "pane_timing")
+        """Deprecated: `headrace.pane_timing()`, or the field `col("pane_timing")`."""
+        return _deprecated("pane_timing")
 
-    def literal(self, value: object) -> Expression:
-        """The same value for every element."""
-        return Expression(Literal(value))
+    @property
+    def literal(self) -> _LiteralField:
+        """The field `literal`. Deprecated: `col.literal(value)` for `headrace.literal(value)`."""
+        return _LiteralField(FieldOf("literal"))
+
+
+class _LiteralField(Expression):
+    """The field `literal`; called with a constant, the constant (deprecated)."""
+
+    def __call__(self, element: object, window: object = None, timestamp: object = None, pane: object = None) -> object:
+        """The field, or the expression of a constant that has no such field."""
+        if isinstance(element, Mapping) or hasattr(element, "literal"):
+            return super().__call__(element)
+        _warn("col.literal(value)", "literal(value)")
+        return literal(element)
+
+
+def _deprecated(name: str) -> Expression:
+    """The expression of an attribute of `col` that means one of the engine's values."""
+    _warn(f"col.{name}", f"{ENGINE_FUNCTIONS[name]}()")
+    return Expression(FromEngine(name, as_attribute=True), name)
+
+
+def _warn(old: str, new: str) -> None:
+    warnings.warn(
+        f"{old} is deprecated, as it hides a field, and goes in 0.3; write headrace.{new}",
+        DeprecationWarning,
+        stacklevel=4,
+    )
 
 
 col = Columns()
 """Makes column expressions; see `Columns`."""
+
+
+def event_time() -> Expression:
+    """The expression of the element's event time, a `Timestamp`.
+
+    >>> from headrace import Filter, event_time
+    >>> Filter(event_time() >= 60).label
+    'Filter(event_time() >= 60)'
+    """
+    return Expression(FromEngine("timestamp"), "timestamp")
+
+
+def window_start() -> Expression:
+    """The expression of the first instant of the element's window, a `Timestamp`.
+
+    >>> from headrace import Select, window_start
+    >>> Select("total", at=window_start()).label
+    'ToRows(total, at)'
+    """
+    return Expression(FromEngine("window_start"), "window_start")
+
+
+def window_end() -> Expression:
+    """The expression of the first instant after the element's window, a `Timestamp`.
+
+    >>> from headrace import Select, window_end
+    >>> Select("total", window_end()).label
+    'ToRows(total, window_end)'
+    """
+    return Expression(FromEngine("window_end"), "window_end")
+
+
+def pane_index() -> Expression:
+    """The expression of the number of panes that the element's window had before the one that the element is in.
+
+    >>> from headrace import Filter, pane_index
+    >>> Filter(pane_index() == 0).label
+    'Filter(pane_index() == 0)'
+    """
+    return Expression(FromEngine("pane_index"), "pane_index")
+
+
+def pane_timing() -> Expression:
+    """The expression of when the element's pane was fired, a number of `PaneInfoTiming`: 0 early, 1 on time, 2 late.
+
+    >>> from headrace import Filter, pane_timing
+    >>> Filter(pane_timing() != 2).label
+    'Filter(pane_timing() != 2)'
+    """
+    return Expression(FromEngine("pane_timing"), "pane_timing")
+
+
+def literal(value: object) -> Expression:
+    """The expression with the same value for every element.
+
+    >>> from headrace import col, literal
+    >>> (literal(60) - col.delay)({"delay": 20})
+    40
+    """
+    return Expression(Literal(value))

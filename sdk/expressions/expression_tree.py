@@ -46,6 +46,8 @@ class FromEngine:
     """A property of the element known to the engine: one of the names in `FROM_ENGINE`."""
 
     name: str
+    as_attribute: bool = False
+    """Whether it is written as an attribute of `col`, so that a field of this name may be meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ FROM_ENGINE: Mapping[str, str] = {
     "pane_timing": "int(pane.timing)",
 }
 """Name -> the source of its value."""
+ENGINE_FUNCTIONS: Mapping[str, str] = {name: name for name in FROM_ENGINE} | {"timestamp": "event_time"}
+"""Name -> the function in `headrace` that makes it."""
 _SHOWN = (str, int, float, bool, type(None), bytes, Decimal, Timestamp, datetime.date, datetime.timedelta)
 """Types of literals whose `repr` is used in labels, as it is the same in every process."""
 _LONGEST_SHOWN = 40
@@ -157,7 +161,7 @@ def compiled(write: Callable[[Names], str]) -> Callable[..., object]:
     >>> compiled(lambda names: source_of(tree, names))({"delay": 20})
     True
     """
-    names = Names(field=field_of, Row=Row)
+    names = Names(field=field_of, sure=require_no_field, Row=Row)
     source = f"lambda e, window=None, timestamp=None, pane=None: {write(names)}"
     # Names of fields are literals, or checked to be identifiers; everything else is written in this package.
     # A plain dict, as Python looks names up more slowly in a subclass.
@@ -198,8 +202,8 @@ def source_of(node: Node, names: Names) -> str:
             return f"e{_path_source(path)}"
         case Literal(value):
             return names.of(value)
-        case FromEngine(name):
-            return FROM_ENGINE[name]
+        case FromEngine(name, as_attribute):
+            return f"(sure(e, {name!r}) or {FROM_ENGINE[name]})" if as_attribute else FROM_ENGINE[name]
         case Operation("isin", (operand, Literal(members))):
             within = names.of(frozenset(cast("tuple[object, ...]", members)))
             return f"({source_of(operand, names)} in {within})"
@@ -221,6 +225,25 @@ def field_of(element: object, name: str) -> object:
     return element[name] if isinstance(element, Mapping) else getattr(element, name)
 
 
+def require_no_field(element: object, name: str) -> None:
+    """Raise TypeError if the element has a field with the name of one of the engine's values."""
+    if name in element if isinstance(element, Mapping) else _has_field(element, name):
+        raise TypeError(ambiguity(name))
+
+
+def _has_field(element: object, name: str) -> bool:
+    found = getattr(element, name, None)
+    return found is not None and not callable(found)
+
+
+def ambiguity(name: str) -> str:
+    """The message for an attribute of `col` that may be the engine's value or a field."""
+    return (
+        f"col.{name} is not clear, as the elements have a field {name!r}; write col({name!r}) for the field, "
+        f"headrace.{ENGINE_FUNCTIONS[name]}() for what the engine knows"
+    )
+
+
 def expression_text(node: Node) -> str:
     """A tree as text for labels and messages.
 
@@ -238,8 +261,8 @@ def _node_text(node: Node) -> str:
             return name
         case ItemOf(path):
             return f"element{_path_source(path)}"
-        case FromEngine(name):
-            return f"col.{name}"
+        case FromEngine(name, as_attribute):
+            return f"col.{name}" if as_attribute else f"{ENGINE_FUNCTIONS[name]}()"
         case Literal(value):
             return _literal_text(value)
         case Operation(_, operands):

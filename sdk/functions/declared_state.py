@@ -44,9 +44,6 @@ class DeclaredState:
     uses_wall_time: bool
     """Whether it has processing-time timers."""
     specs: tuple[AnySpec, ...]
-    outlives_windows: bool = False
-    """Whether processing-time timers that are set when their window closes still fire, and keep its state until then;
-    otherwise they are deleted."""
 
     def aspects(self) -> Mapping[str, str]:
         """What a restarted program must not change, by aspect: states and timers."""

@@ -51,15 +51,12 @@ class BeamStatefulDoFn(BeamDoFn):
     Args:
         keys: Coder with which the keys of the input are encoded; None if they are as the program has them.
         values: Coder with which its values are encoded; None if they are as the program has them.
-        is_bounded: Whether the input has an end. As in Beam, its end does not keep processing-time timers from firing.
     """
 
-    def __init__(
-        self, fn: apache_beam.DoFn, *rest: Any, keys: KeyCoder | None, values: OwnCoder | None, is_bounded: bool
-    ) -> None:
+    def __init__(self, fn: apache_beam.DoFn, *rest: Any, keys: KeyCoder | None, values: OwnCoder | None) -> None:
         super().__init__(fn, *rest)
         self._states, self._timers = declarations(fn)
-        self._keys, self._values, self._is_bounded = keys, values, is_bounded
+        self._keys, self._values = keys, values
 
     def declared(self, sides: Iterable[Source]) -> tuple[Arguments, DeclaredState]:
         """Sources of the arguments of `process`, and the state that the engine keeps.
@@ -78,7 +75,7 @@ class BeamStatefulDoFn(BeamDoFn):
             spec.name: Callback("fire", Arguments((Constant(place), *fired)), spec) for place, spec in enumerate(timers)
         }
         wall = any(spec.time_domain is TimeDomain.REAL_TIME for spec in timers)
-        return process, DeclaredState(callbacks, wall, tuple(specs), self._is_bounded)
+        return process, DeclaredState(callbacks, wall, tuple(specs))
 
     def setup(self) -> None:
         """See `DoFn`."""

@@ -67,9 +67,7 @@ def _tags(step: AppliedPTransform) -> list[str]:
 
 def _stateful(made: Translation, step: AppliedPTransform, keys: KeyForm, values: OwnCoder | None) -> ParDo:
     """A `ParDo` of a DoFn with state or timers."""
-    [given] = step.main_inputs.values()
-    bounded = given.is_bounded
-    fn = BeamStatefulDoFn(step.transform.fn, *_parts(step), keys=keys.coder, values=values, is_bounded=bounded)
+    fn = BeamStatefulDoFn(step.transform.fn, *_parts(step), keys=keys.coder, values=values)
     return _StatefulParDo(fn, *_views(made, step))
 
 

@@ -43,16 +43,19 @@ class KeyWindow(Cells):
         "arguments",
         "at",
         "closed",
+        "fires_rest",
         "namespace",
         "place",
         "sides",
         "states",
     )
 
-    def __init__(self, place: WindowNames, context: Context) -> None:
+    def __init__(self, place: WindowNames, context: Context, fires_rest: bool) -> None:
         # The body of `Cells.__init__`, inlined to save a call for each key and window.
         self.context, self.prefix, self.written, self.erased = context, place.cells, False, False
         self.place = place
+        self.fires_rest = fires_rest
+        """Whether wall-time timers that wait when the window closes fire then."""
         self.namespace = place.namespace
         self.at = MIN_TIMESTAMP
         """Timestamp of the current element, or output timestamp of the current timer; microseconds UTC."""
@@ -98,9 +101,12 @@ class KeyWindow(Cells):
             timer.forget()
 
     def set_wall_timer(self, tag: str, timestamp: int, hold: int) -> None:
-        """Set a wall-time timer, which is deleted if it has not fired when the window closes."""
+        """Set a wall-time timer; `fire_rest` or `close` ends it if it has not fired when the window closes."""
         self.context.set_timer(tag, timestamp, TimeDomain.WALL_TIME, hold)
         self._wall_set = True
+        if self.fires_rest:
+            # Also in the bundle in which the window closes; a timer of the program's own at that time fires first.
+            self.context.set_timer(self.place.closing, self.namespace.closes)
 
     def clear_wall_timer(self, tag: str) -> None:
         """Delete a wall-time timer."""
@@ -111,26 +117,22 @@ class KeyWindow(Cells):
         """Record that a wall-time timer has fired."""
         self._wall_cleared = True
 
-    def finish(self, has_wall_timers: bool, waits: bool = False) -> None:
+    def finish(self, has_wall_timers: bool) -> None:
         """End the bundle: write changes, or delete everything if the window has closed.
 
         Args:
             has_wall_timers: Whether the step may have set wall-time timers.
-            waits: Whether a window stays open until they have fired.
         """
         # Arguments and timers refer to this window: break the reference cycles.
         self.arguments, self._timers = None, {}
         states, self.states = self.states, {}
         if self.closed:
             return
-        is_over = self.namespace.closes <= self.context.watermark
-        if is_over and not (waits and self._wall_timers()):
+        if self.namespace.closes <= self.context.watermark:
             self.close(has_wall_timers)
             return
         for state in states.values():
             state.store()
-        if is_over:
-            return  # The bundle of the last wall-time timer closes the window.
         if self.written or (self._wall_set and self._wall_timers()):
             self._see_to_closing()
         elif self.erased or self._moved or self._wall_set or self._wall_cleared:
@@ -147,14 +149,20 @@ class KeyWindow(Cells):
         if context.timer(closing) is None:
             context.set_timer(closing, closes)
 
-    def close(self, has_wall_timers: bool, waits: bool = False) -> None:
-        """Delete the state of the window, and its wall-time timers; nothing if it `waits` for one of them."""
-        if waits and self._wall_timers():
-            return
+    def fire_rest(self) -> None:
+        """Let the wall-time timers fire that wait when the window closes; the end of the bundle closes it."""
+        for tag in self._wall_timers():
+            self.context.fire_early(tag, TimeDomain.WALL_TIME)
+
+    def close(self, has_wall_timers: bool) -> None:
+        """Delete the state of the window, and its wall-time timers, which are counted."""
         self.erase_all()
         if has_wall_timers:
-            for tag in self._wall_timers():
+            tags = self._wall_timers()
+            for tag in tags:
                 self.context.delete_timer(tag, TimeDomain.WALL_TIME)
+            if tags:
+                self.context.count("dropped_timers", len(tags))
         self.closed = True
 
     def _is_empty(self) -> bool:

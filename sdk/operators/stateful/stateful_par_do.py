@@ -58,6 +58,9 @@ class StatefulPlan:
     """Input stream -> how the values of its pairs carry windows, PLAIN or WINDOWED; SIDED for whole pairs."""
     outputs: Mapping[str | None, str]
     """Tag -> stream, in the form FIRED."""
+    is_bounded: bool
+    """Whether the input has an end. If so, real-time timers that wait when their window closes fire then, as nothing
+    else comes for what they keep; with endless input they are deleted."""
 
 
 @named("StatefulParDo")
@@ -126,6 +129,7 @@ class _LiveFn:
         declared_state, fn = plan.declared_state, plan.fn
         self.fn = fn
         self._label = plan.label
+        self._fires_rest = plan.is_bounded and plan.declared_state.uses_wall_time
         self._declared_state = declared_state
         self._process = Call(fn.process, plan.arguments, isinstance(fn, FunctionDoFn) and fn.spread)
         callbacks = declared_state.callbacks.items()
@@ -245,7 +249,7 @@ class _LiveFn:
         if name in windows:
             return windows[name]
         assert self._context is not None, "turn_to() comes first"
-        found = windows[name] = KeyWindow(place, self._context)
+        found = windows[name] = KeyWindow(place, self._context, self._fires_rest)
         return found
 
     def _place(self, namespace: WindowNamespace) -> WindowNames:
@@ -267,7 +271,10 @@ class _LiveFn:
             aim = self._aims[timer.tag] = self._aim(timer.tag)
         window = self._window(aim.place)
         if aim.closes:
-            window.close(self._declared_state.uses_wall_time, self._declared_state.outlives_windows)
+            if self._fires_rest:
+                window.fire_rest()
+            else:
+                window.close(self._declared_state.uses_wall_time)
             return
         if timer.domain is TimeDomain.WALL_TIME:
             window.wall_timer_fired()
@@ -301,7 +308,7 @@ class _LiveFn:
         if self._context is not context:
             return
         for window in self._windows.values():
-            window.finish(self._declared_state.uses_wall_time, self._declared_state.outlives_windows)
+            window.finish(self._declared_state.uses_wall_time)
         self._outputs.send(context.produce_batch)
         self._context = None
 

@@ -270,7 +270,7 @@ class _Result:
 def _functions(step: str, fields: tuple[Expression, ...], named: dict[str, Expression], pattern: str) -> Functions:
     functions: Functions = {}
     for index, field in enumerate(fields):
-        named_itself = field.name if isinstance(field, ColumnExpression) else None
+        named_itself = field.result_name if isinstance(field, ColumnExpression) else None
         name = field if isinstance(field, str) else named_itself or (pattern % index if "%" in pattern else pattern)
         if name in functions or name in named:
             raise ValueError(f"{step} is given the field {name!r} twice; name one of them otherwise: other={name!r}")

@@ -171,6 +171,18 @@ class _TimedBatches(_Batches):
         else:
             wait.set(self._clock() + float(self._longest))
 
+    @on_timer(_Batches.END)
+    def on_end(  # type: ignore[override]  # the engine calls it, with what the defaults name
+        self,
+        key: object = DoFn.KeyParam,
+        values: BagState = DoFn.StateParam(_Batches.VALUES),
+        count: ReadModifyWriteState = DoFn.StateParam(_Batches.COUNT),
+        wait: UserTimer = DoFn.TimerParam(WAIT),
+    ) -> Iterable[Batch]:
+        """Emit the values that are left at the end of the window."""
+        wait.clear()
+        return _flushed(key, values, count)
+
     @on_timer(WAIT)
     def on_wait(
         self,

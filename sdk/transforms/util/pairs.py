@@ -8,7 +8,7 @@ from typing import Any
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.sdk.expressions.batch_view import BatchView
 from headrace.sdk.expressions.element_schema import pair
-from headrace.sdk.expressions.expression import col
+from headrace.sdk.expressions.expression import literal
 from headrace.sdk.expressions.pair_functions import Pair, PairFunction
 from headrace.sdk.graph.ptransform import ptransform_fn
 from headrace.sdk.graph.pvalue import PCollection
@@ -104,7 +104,7 @@ class _Under:
 
     def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
-        return pair(view.nothing() if self._key is None else view.shape_of(col.literal(self._key)), view.shape)
+        return pair(view.nothing() if self._key is None else view.shape_of(literal(self._key)), view.shape)
 
     def column_parts(self) -> tuple[()]:
         """See `ColumnFunction`."""

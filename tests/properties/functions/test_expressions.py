@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace import Row, col
+from headrace import Row, col, event_time, literal, pane_index, pane_timing, window_end, window_start
 from headrace.sdk.expressions.arrow_evaluation import mask_of, shape_of
 from headrace.sdk.expressions.arrow_schema import shape_of_rows
 from headrace.sdk.expressions.batch_view import BatchView, Unable
@@ -64,9 +64,7 @@ def tables(draw):
     return pa.record_batch(drawn).slice(first, draw(st.integers(0, rows - first)))
 
 
-FIELDS = st.sampled_from(
-    [*map(col, COLUMNS), col.timestamp, col.window_start, col.window_end, col.pane_index, col.pane_timing]
-)
+FIELDS = st.sampled_from([*map(col, COLUMNS), event_time(), window_start(), window_end(), pane_index(), pane_timing()])
 BINARY = [
     "__add__",
     "__sub__",
@@ -272,13 +270,13 @@ BY_COLUMN = [
     (col.more / 2).cast(int),
     col.more.cast(str),
     col.more.cast(bool),
-    col.window_start,
-    col.pane_index,
-    col.window_end > Timestamp(1),
-    col.timestamp.cast(float),
-    col.timestamp.cast(int) // 60,
-    col.literal("x"),
-    col.timestamp >= 1,
+    window_start(),
+    pane_index(),
+    window_end() > Timestamp(1),
+    event_time().cast(float),
+    event_time().cast(int) // 60,
+    literal("x"),
+    event_time() >= 1,
 ]
 
 
@@ -336,4 +334,37 @@ def test_an_expression_is_no_value():
     with pytest.raises(TypeError, match="has no items"):
         list(col.text)
     assert isinstance(col("window_start")({"window_start": 5}), int)
-    assert isinstance(col.window_start, Expression)
+    assert isinstance(window_start(), Expression)
+
+
+OLD = ["timestamp", "window_start", "window_end", "pane_index", "pane_timing"]
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_the_old_spelling_of_what_the_engine_knows_refuses_a_field_of_its_name(name):
+    with pytest.deprecated_call(match=rf"col\.{name} is deprecated"):
+        old = getattr(col, name)
+    new = {"timestamp": event_time}.get(name) or globals()[name]
+    plain, clash = view_of(TABLE, [1, 2, 3]), view_of(TABLE.append_column(name, pa.array([7, 8, 9])), [1, 2, 3])
+    for view in (plain, clash):
+        assert exact(view.result(shape_of(new().node, view)).values) == exact(one_by_one(new(), view))
+    assert exact(one_by_one(old, plain)) == exact(one_by_one(new(), plain))
+    assert exact(plain.result(shape_of(old.node, plain)).values) == exact(one_by_one(old, plain))
+    both = rf"col\('{name}'\) for the field, headrace\.\w+\(\) for what the engine knows"
+    with pytest.raises(Unable, match=both):
+        shape_of((old == 5).node, clash)
+    for element in (Row.of({name: 7}), {name: 7}):
+        with pytest.raises(TypeError, match=both):
+            (old == 5)(element, IntervalWindow(0, 1), Timestamp(0), pane_info(False, False, 0, 0, 0))
+    assert col(name)({name: 7}) == 7
+
+
+def test_a_field_may_have_any_name():
+    """Attributes of `col` and of an expression are the ways in which a field could be taken for something else."""
+    for name in ["literal", "name", "node", "fields", "cast", "lower", "window", "pane", "alias", "isin", "contains"]:
+        assert getattr(col, name)({name: 5}) == 5
+        assert (getattr(col, name) + 1)(Row.of({name: 5})) == 6
+    with pytest.raises(AttributeError, match="a field of a field is read by a function"):
+        _ = col.user.name
+    with pytest.deprecated_call(match="col.literal"):
+        assert (col.literal(5) + col.more)({"more": 1}) == 6

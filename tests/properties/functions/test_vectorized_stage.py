@@ -43,8 +43,8 @@ STEPS = {
     "some": lambda: beam.Filter(col.word.is_not_null() & col.word.startswith("a")),
     "failing": lambda: beam.Filter(col.word.length() > 0),
     "doubled": lambda: beam.Select("word", "share", number=col.number * 2),
-    "windowed": lambda: beam.Select("word", "share", number=col.window_start.cast(int) + col.number),
-    "stamped": lambda: beam.Select("word", "share", number=col.timestamp.cast(int) % 7),
+    "windowed": lambda: beam.Select("word", "share", number=beam.window_start().cast(int) + col.number),
+    "stamped": lambda: beam.Select("word", "share", number=beam.event_time().cast(int) % 7),
     "by hand": lambda: beam.Map(plain_row),
     "picked by hand": lambda: beam.Filter(lambda row: row.number % 2),
     "seen through": lambda: beam.Filter(lambda row: row.number > 2 and row.word is not None),
@@ -224,7 +224,7 @@ def test_columns_stay_columns_up_to_the_grouping(kind):
     pipeline = beam.Pipeline("LocalRunner")
     rows = pipeline | "In" >> anything()
     late = rows | beam.Filter(col.number > 3) | beam.WindowInto(window.FixedWindows(10))
-    late | beam.Select("word", hour=col.window_start, half=col.number / 2) | beam.GroupBy("word", "hour")
+    late | beam.Select("word", hour=beam.window_start(), half=col.number / 2) | beam.GroupBy("word", "hour")
     late | beam.GroupBy("word").aggregate_field("number", sum, "total")
     stage = stage_of(pipeline, "In")
     seen = run(stage, [ColumnBatch(TABLE, TIMES, fields(kind))])
@@ -261,7 +261,7 @@ def test_panes_stay_columns():
     pipeline = beam.Pipeline("LocalRunner")
     rows = pipeline | "In" >> anything() | beam.WindowInto(window.FixedWindows(10))
     totals = rows | beam.GroupBy("word").aggregate_field("number", sum, "total")
-    selected = totals | beam.Select("word", "total", at=col.pane_index, when=col.pane_timing)
+    selected = totals | beam.Select("word", "total", at=beam.pane_index(), when=beam.pane_timing())
     selected | "All" >> beam.WindowInto(window.GlobalWindows()) | "Again" >> beam.GroupBy("word")
     stage = stage_of(pipeline, "GroupBy(word)/Combine")
     panes = pane_codes(*np.array([[0, 7], [-1, 2], [0, 2]]), np.array([False, True]))
@@ -294,7 +294,7 @@ def test_results_of_aggregations_stay_columns():
     pipeline = beam.Pipeline("LocalRunner")
     rows = pipeline | "In" >> anything() | beam.WindowInto(window.FixedWindows(10))
     totals = rows | beam.GroupBy("word").aggregate_field("number", sum, "total")
-    selected = totals | beam.Select("total", "word", start=col.window_start)
+    selected = totals | beam.Select("total", "word", start=beam.window_start())
     selected | "All" >> beam.WindowInto(window.GlobalWindows()) | "Again" >> beam.GroupBy("word")
     stage = stage_of(pipeline, "GroupBy(word)/Combine")
     table = pa.record_batch({"key": ["a"], "total": [5], "start": [0], "end": [10_000_000]})

@@ -173,7 +173,11 @@ def test_a_function_gets_the_rows_of_an_epoch(tmp_path):
     got = []
     with beam.Pipeline("LocalRunner") as pipeline:
         late = pipeline | rows(tmp_path / "a.parquet") | beam.Filter(col.delay > 15)
-        late | beam.Select("carrier", at=col.timestamp) | beam.io.WriteToTables(lambda epoch, table: got.append(table))
+        (
+            late
+            | beam.Select("carrier", at=beam.event_time())
+            | beam.io.WriteToTables(lambda epoch, table: got.append(table))
+        )
     assert pa.concat_tables(got).to_pydict() == {
         "carrier": ["UA", "UA"],
         "at": [Timestamp(30).to_utc_datetime(has_tz=True), Timestamp(60).to_utc_datetime(has_tz=True)],
@@ -187,7 +191,7 @@ def test_results_of_groupings_are_rows_too(tmp_path):
         totals = late | beam.GroupBy("carrier").aggregate_field("delay", sum, "total")
         (
             totals
-            | beam.Select("carrier", "total", start=col.window_start.cast(int))
+            | beam.Select("carrier", "total", start=beam.window_start().cast(int))
             | beam.io.WriteToTables(lambda epoch, table: got.extend(table.to_pylist()))
         )
     assert sorted(got, key=repr) == [

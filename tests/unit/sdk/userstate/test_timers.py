@@ -161,6 +161,60 @@ def test_real_time_timers_of_a_closed_window_are_dropped():
     assert fires == [(("real", 10.0), 3)]
 
 
+class Buffer(beam.DoFn):
+    """Emits its elements in twos, or when an hour has passed; the timer of another real-time spec is due earlier."""
+
+    BAG, HOUR, MINUTE = (
+        BagStateSpec("bag"),
+        TimerSpec("hour", TimeDomain.REAL_TIME),
+        TimerSpec("min", TimeDomain.REAL_TIME),
+    )
+
+    def process(self, pair, bag=StateParam(BAG), hour=TimerParam(HOUR), minute=TimerParam(MINUTE)):
+        bag.add(pair[1])
+        hour.set_relative(3600)
+        minute.set_relative(60)
+
+    @on_timer(HOUR)
+    def flush(self, bag=StateParam(BAG), event=TimerParam(EVENT)):
+        yield sorted(bag.read())
+        bag.clear()
+        event.set(0)
+
+    @on_timer(MINUTE)
+    def early(self, minute=TimerParam(MINUTE), bag=StateParam(BAG)):
+        yield "minute"
+
+    @on_timer(EVENT)
+    def last(self, bag=StateParam(BAG)):
+        yield "flushed", list(bag.read())
+
+
+@pytest.mark.parametrize(("windows", "buffers"), [(GlobalWindows(), [[1, 2, 3]]), (FixedWindows(10), [[1], [2, 3]])])
+def test_at_the_end_of_bounded_input_real_time_timers_fire_in_order(windows, buffers):
+    runner, rows = LocalRunner(), []
+    with beam.Pipeline(runner) as pipeline:
+        timed = (
+            pipeline
+            | beam.Create([("k", 1), ("k", 11), ("k", 12)])
+            | beam.MapTuple(lambda key, second: TimestampedValue((key, {1: 1, 11: 2, 12: 3}[second]), second))
+        )
+        out = timed | beam.WindowInto(windows) | beam.ParDo(Buffer())
+        out | beam.io.Write(CallSink(lambda epoch, its: rows.extend(value for value, _ in its)))
+    assert [row for row in rows if isinstance(row, list)] == buffers
+    assert [row for row in rows if not isinstance(row, list)] == ["minute", ("flushed", [])] * len(buffers)
+    assert rows[:2] == ["minute", buffers[0]], "in order of time"
+    for place, copy in runner.stores.items():
+        assert copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}, place
+
+
+def test_real_time_timers_that_are_dropped_with_a_window_of_endless_input_are_counted():
+    with beam.Pipeline(LocalRunner()) as pipeline:
+        pairs = pipeline | stream([do(("real", "set", 10), at=3)], 10) | beam.WindowInto(FixedWindows(10))
+        pairs | "step" >> beam.ParDo(Commanded())
+    assert pipeline.result.counter("dropped_timers") == 1
+
+
 def behind(fn, *events, windows=None):
     """What a grouping behind a DoFn puts out, with the kinds of its panes: it sees whether the watermark was held."""
 
