@@ -58,7 +58,8 @@ class Collector:
         self.where: Where = ""
         self.step_begins = step_begins
         """Called with each step whose code begins to run or continues; None to call nothing."""
-        self._clock = clock
+        self.clock = clock
+        """The epoch's reading of the wall clock, microseconds UTC."""
         self._tokens: list[Token[Collector | None]] = []
 
     def __enter__(self) -> Self:
@@ -89,7 +90,7 @@ class Collector:
         cell = cells.get(metric)
         if cell is None:
             cell = cells[metric] = KINDS[metric.kind]()
-        cell.update(value, self._clock)
+        cell.update(value, self.clock)
 
 
 _current: ContextVar[Collector | None] = ContextVar("headrace_metrics", default=None)

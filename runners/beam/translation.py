@@ -28,14 +28,45 @@ class Translation:
         self.pipeline = pipeline
         self._rules = rules
         self._collections: dict[apache_beam.PCollection, Collection] = {}
+        self._begun: set[AppliedPTransform] = set()
 
     def translate(self, step: AppliedPTransform) -> None:
-        """Add a step, or the steps that it consists of. Raises UntranslatableError if a step cannot be run."""
-        rule = None if holds_checked_types(step) else self._rules.get(type(step.transform))
-        if rule is not None:
+        """Add a step, or the steps that it consists of, behind those that it reads.
+
+        A step is added once; the order of steps in Beam's tree does not matter. Raises UntranslatableError if a step
+        cannot be run.
+        """
+        if step in self._begun:
+            return
+        self._begun.add(step)
+        for read in (*step.main_inputs.values(), *(side.pvalue for side in step.side_inputs)):
+            if isinstance(read, apache_beam.PCollection):
+                self._require(read, step)
+        if (rule := self._rule(step)) is not None:
             rule(self, step)
         else:
             self.enter(step)
+
+    def _rule(self, step: AppliedPTransform) -> Rule | None:
+        return None if holds_checked_types(step) else self._rules.get(type(step.transform))
+
+    def _require(self, collection: apache_beam.PCollection, reader: AppliedPTransform) -> None:
+        """Add the steps that make a collection, unless they are there."""
+        producer = around = collection.producer
+        ways: list[AppliedPTransform] = []
+        while around is not None:
+            if around is producer or self._rule(around) is not None:
+                ways.insert(0, around)
+            around = around.parent
+        # The outermost step that is taken whole makes the collection, or, if it was added inside of that, its producer.
+        for step in ways:
+            if collection not in self._collections:
+                self.translate(step)
+        if collection not in self._collections:
+            raise UntranslatableError(
+                f"step {reader.full_label!r} reads {collection}, which no step before it makes; build the pipeline so "
+                "that a step is applied to the output of another one"
+            )
 
     def enter(self, step: AppliedPTransform) -> None:
         """Add the steps that a step consists of. Raises UntranslatableError for a primitive."""

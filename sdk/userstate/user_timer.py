@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from headrace.lowlevel.time import Duration, DurationTypes, Timestamp, TimestampTypes
+from headrace.lowlevel.time import MAX_TIMESTAMP, Duration, DurationTypes, Timestamp, TimestampTypes
 from headrace.lowlevel.topology.computation import Context
 from headrace.sdk.model.time_domain import TimeDomain
 from headrace.sdk.userstate.timer_spec import TimerSpec
@@ -76,6 +76,11 @@ class UserTimer:
     def least_output(self) -> int:
         """The least output timestamp with which the timer can be set now, microseconds UTC."""
         return self._window.at
+
+    @property
+    def latest(self) -> int:
+        """The latest time to which the timer can be set, microseconds UTC."""
+        return self._window.namespace.closes if self._plain else MAX_TIMESTAMP
 
     def set(
         self, timestamp: TimestampTypes, dynamic_timer_tag: str = "", output_timestamp: TimestampTypes | None = None

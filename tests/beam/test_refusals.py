@@ -23,9 +23,17 @@ def own_trigger(pipeline):
     return pipeline | beam.Create([("a", 1)]) | "Fired" >> fired | beam.GroupByKey()
 
 
+def nothing_makes_it(pipeline):
+    lost = pipeline | beam.Create([1])
+    del pipeline.transforms_stack[0].parts[:]
+    lost.producer.parent = lost.producer = None
+    return lost | "Reader" >> beam.Map(str)
+
+
 @pytest.mark.parametrize(
     ("build", "text"),
     [
+        (nothing_makes_it, "step 'Reader' reads .*, which no step before it makes"),
         (own_trigger, "is of the class Own, which no runner but Beam's in-process one knows"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from apache_beam import coders
 from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.transforms import userstate, window
+from apache_beam.transforms import deduplicate, userstate, window
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from headrace.lowlevel.errors import HeadraceError
@@ -130,7 +130,26 @@ def processing_time_without_windows(pipeline):
     return processing_time(pipeline, window.GlobalWindows())
 
 
-PROGRAMS = [keys_of_many_types, keys_of_a_declared_type, timers, processing_time, processing_time_without_windows]
+def deduplicated(pipeline):
+    """The times at which Beam's own transform forgets an element are after the ends of some windows."""
+    seconds = [("a", 1), ("a", 2), ("b", 9), ("b", 9), ("a", 11), ("a", 19), ("a", 25)]
+    timed = pipeline | beam.Create(seconds) | beam.Map(lambda pair: TimestampedValue(pair[0], pair[1]))
+    windowed = timed | beam.WindowInto(FixedWindows(10))
+    return (
+        windowed
+        | deduplicate.Deduplicate(processing_time_duration=None, event_time_duration=5)
+        | beam.Map(lambda element, where=beam.DoFn.WindowParam: (element, int(where.end)))
+    )
+
+
+PROGRAMS = [
+    keys_of_many_types,
+    keys_of_a_declared_type,
+    timers,
+    processing_time,
+    processing_time_without_windows,
+    deduplicated,
+]
 
 
 @pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)

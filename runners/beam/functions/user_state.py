@@ -129,9 +129,15 @@ class BeamTimer(beam.BaseTimer):  # type: ignore[misc]  # Beam's types are not r
         self._timer, self._output = timer, output
 
     def set(self, timestamp: object, dynamic_timer_tag: str = "") -> None:
-        """Set the timer."""
+        """Set the timer; one for event time waits until its window closes at most, as `setRelative` of Beam's Java SDK.
+
+        Beam's Python SDK has no such method, so its programs add a duration to the time of an element.
+        """
         output = None if self._output is None else Timestamp(micros=max(self._output, self._timer.least_output))
-        self._timer.set(_of_beam(timestamp), dynamic_timer_tag, output)
+        at, timer = _of_beam(timestamp), self._timer
+        if at.micros > timer.latest:
+            at = Timestamp.of_micros(timer.latest)
+        timer.set(at, dynamic_timer_tag, output)
 
     def clear(self, dynamic_timer_tag: str = "") -> None:
         """Clear the timer."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 
 import pytest
 
 import headrace as beam
 from headrace.lowlevel import StepError, TopologyError
+from headrace.metrics import Metrics, MetricsFilter
 from headrace.testing.test_stream import TestStream as Stream
 from headrace.transforms.error_handling import CollectingErrorHandler, ErrorHandler
 from headrace.transforms.userstate import BagStateSpec
@@ -66,6 +68,34 @@ def test_an_element_that_takes_too_long():
         ("good", 0),
         ("good", 0),
     ]
+
+
+def test_metrics_of_calls_with_a_time_limit_count_until_a_call_is_abandoned():
+    late = threading.Event()
+
+    def count(number):
+        counter = Metrics.counter("test", "called")
+        counter.inc()
+        if number == 0:
+            raise ValueError
+        if number == 30:
+            late.wait(30)
+            counter.inc(100)
+            late.clear()
+        return number
+
+    def after(number):
+        # In the task of the abandoned call, which reports now.
+        late.set()
+        while late.is_set():
+            time.sleep(0.01)
+
+    with beam.Pipeline("LocalRunner") as pipeline:
+        step = "step" >> beam.Map(count).with_exception_handling(timeout=0.5)
+        good, _ = pipeline | beam.Create([0, 30, 1]) | step
+        _ = good | beam.Map(after)
+    [called] = pipeline.result.metrics().query(MetricsFilter().with_name("called"))["counters"]
+    assert (called.key.step, called.committed) == ("step/Try", 3)
 
 
 def test_errors_within_the_time_limit():
