@@ -200,13 +200,17 @@ class Timestamp(_Micros):
 
     @classmethod
     def from_rfc3339(cls, rfc3339: str) -> Timestamp:
-        """Parse a string such as `2015-10-21T16:29:00.5Z`. Other offsets are converted to UTC. Raises ValueError.
+        """Parse a string such as `2015-10-21T16:29:00.5Z`. Other offsets are converted to UTC.
+
+        Lower-case `t` and `z` are taken, too. Raises ValueError.
 
         >>> Timestamp.from_rfc3339("1970-01-01T01:00:01.5+01:00")
         Timestamp(1.500000)
         """
         try:
-            return cls.from_utc_datetime(datetime.fromisoformat(rfc3339))
+            # Python takes any letter for T, and only the capital Z.
+            taken = f"{rfc3339[:-1]}Z" if rfc3339.endswith("z") else rfc3339
+            return cls.from_utc_datetime(datetime.fromisoformat(taken))
         except ValueError as error:
             raise ValueError(f"could not parse RFC 3339 string {rfc3339!r}: {error}") from error
 

@@ -10,11 +10,14 @@ from headrace.lowlevel.user_exceptions import packed
 
 
 def failed_step(error: Exception, step: str, key: object, value: object) -> StepError:
-    """The error that ends the run. A `StepError` of an inner step keeps its step and value, and gets the key."""
+    """The error that ends the run. A `StepError` keeps its step and value, and gets the key of its own step.
+
+    The key of another step, such as that which spreads elements behind a side input, is no key of the user's.
+    """
     if isinstance(error, StoredClassError):
         return error.of_step(step)
     if isinstance(error, StepError):
-        named_key = key if error.key is None else error.key
+        named_key = key if error.key is None and error.step == step else error.key
         return StepError(error.step, named_key, error.value, error.cause, error.raised)
     return StepError(step, key, value, own_traceback(error), packed(error))
 

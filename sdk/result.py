@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from headrace.lowlevel.metric import MetricValues
@@ -33,6 +34,16 @@ class RunResult(Protocol):
     @property
     def metrics(self) -> MetricValues:
         """Step -> metric -> value: metrics of user code, and the engine's own in the namespace `headrace`."""
+
+
+@dataclass(frozen=True)
+class NoRun:
+    """The result of a pipeline without steps, for which nothing runs."""
+
+    epochs: int = 0
+    counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    watermarks: dict[str, int] = field(default_factory=dict)
+    metrics: MetricValues = field(default_factory=dict)
 
 
 class PipelineState:

@@ -77,7 +77,6 @@ class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types
         run.shown = labels.beams
         translated = TranslatedPipeline(run, engine_options(options), labels)
         Translation(translated, RULES).translate(root)
-        # A pipeline without steps is a mistake in the sdk, and has nothing to do in Beam.
         run.begin(translated.run if translated.steps else lambda: None)
         return HeadraceResult(run)
 

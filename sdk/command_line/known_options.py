@@ -70,6 +70,9 @@ def _wrong(flags: Sequence[str], names: Sequence[str], ignored: list[str]) -> It
             ignored.append(f"--{name}")
             continue
         near = get_close_matches(name, names, 1)
+        if name.startswith("no_") and (switched := name.removeprefix("no_")) in names:
+            yield f"{name} is no keyword; --{name} as a keyword of PipelineOptions is {switched}=False."
+            continue
         yield f"there is no option {flag.partition('=')[0]}{f'; did you mean --{near[0]}?' if near else '.'}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -189,6 +190,9 @@ def bind(
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())
+        if _is_bound_dispatch(function):
+            # Python's signature of the bound method has the instance, too.
+            del parameters[0]
     except (TypeError, ValueError):
         # Some built-in functions have no signature.
         anything = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
@@ -199,6 +203,13 @@ def bind(
         return _Binding(parameters, args, kwargs).arguments()
     inspect.Signature(parameters).bind(None, *args, **kwargs)
     return Arguments((Given.ELEMENT, *map(Constant, args)), tuple((n, Constant(v)) for n, v in kwargs.items()))
+
+
+def _is_bound_dispatch(function: object) -> bool:
+    """Whether a function is what `functools.singledispatchmethod` gives for an instance."""
+    code = getattr(function, "__code__", None)
+    is_of_functools = code is not None and code.co_filename == functools.__file__
+    return is_of_functools and hasattr(function, "register") and not hasattr(function, "dispatch")
 
 
 def _spread(parameters: list[inspect.Parameter], args: tuple[object, ...], kwargs: dict[str, object]) -> Arguments:

@@ -141,6 +141,8 @@ class PTransform(Generic[InT, OutT]):
 
         Lists of values are computed at once: the result is a list of elements where a collection would be.
         """
+        if self.takes_several and isinstance(inputs, Iterable) and not isinstance(inputs, (Mapping, str, bytes, list)):
+            inputs = tuple(inputs)
         pipelines = [value.pipeline for _, value in named_values(inputs)]
         if not pipelines and (elements := element_lists(inputs, self.takes_several)):
             if all(isinstance(each, Iterable) and not isinstance(each, (str, bytes)) for each in elements):

@@ -202,7 +202,7 @@ class Singleton:
         if len(values) > 1:
             raise ValueError(
                 f"{len(values)} values, the first of them {values[0]!r:.200} and {values[1]!r:.200}, where AsSingleton "
-                "takes one; combine them first, or use AsList"
+                "takes one; combine those of all keys and windows into one, or use AsList"
             )
         return values[0] if values else self.default
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from headrace.lowlevel.errors import HeadraceError, StepError, TopologyError
+from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.user_exceptions import as_raised
 from headrace.sdk.compiler.compiler import compile_pipeline, compile_steps
@@ -21,7 +21,7 @@ from headrace.sdk.pipeline.runner_choice import (
 from headrace.sdk.pipeline.tracebacks import shorten
 from headrace.sdk.recording.recorder import Recorder
 from headrace.sdk.recording.recording_log import log_of
-from headrace.sdk.result import PipelineResult, warn_of_unmatched
+from headrace.sdk.result import NoRun, PipelineResult, warn_of_unmatched
 from headrace.sdk.value_provider import RuntimeValueProvider
 from headrace.sdk.visualization.diagrams.notebook import mime_bundle
 
@@ -75,7 +75,7 @@ class Pipeline(PipelineGraph):
         """Run the pipeline to the end of its input; returns when the run has ended.
 
         Raises:
-            TopologyError: There is nothing to run, or it cannot run.
+            TopologyError: The pipeline cannot run.
             StepError: User code of a step raised. The message names the step, key and value. The error is also of the
                 class that user code raised, so `except ValueError` catches a `ValueError` of a step; `__cause__` is the
                 original.
@@ -102,7 +102,8 @@ class Pipeline(PipelineGraph):
 
     def _run(self) -> PipelineResult:
         if not self.steps:
-            raise TopologyError("the pipeline has no steps; apply a transform first: pipeline | Create([1, 2, 3])")
+            # As in Beam; a program may add steps only if there is something to do.
+            return PipelineResult(NoRun())
         for check in self.checks:
             check()
         RuntimeValueProvider.set_runtime_options({})

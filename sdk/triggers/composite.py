@@ -12,16 +12,15 @@ from headrace.sdk.triggers.trigger import FINISHED, Progress, Trigger, require_t
 class Composite(Trigger):
     """A trigger made of other triggers; its progress is None, `FINISHED`, or a tuple with the progress of each trigger.
 
+    Without triggers, `AfterAll` fires at once and finishes, `AfterAny` and `AfterEach` never fire, as in Beam.
+
     Raises:
-        ValueError: No trigger is given.
         TypeError: An argument is not a trigger.
     """
 
     triggers: tuple[Trigger, ...]
 
     def __init__(self, *triggers: Trigger) -> None:
-        if not triggers:
-            raise ValueError(f"{type(self).__name__} has no trigger; give one or more")
         for trigger in triggers:
             require_trigger(type(self).__name__, trigger)
         object.__setattr__(self, "triggers", triggers)

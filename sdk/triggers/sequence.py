@@ -29,7 +29,7 @@ class AfterEach(Composite):
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
         """The progress after new elements, for the current trigger."""
-        if progress is FINISHED:
+        if progress is FINISHED or not self.triggers:
             return progress
         turn, part = _turn(progress)
         return _at(turn, self.triggers[turn].on_elements(part, count, values, moment))
@@ -40,11 +40,11 @@ class AfterEach(Composite):
             merged = trigger.on_merge([self.parts(part)[turn] for part in parts], moment)
             if merged is not FINISHED:
                 return _at(turn, merged)
-        return FINISHED
+        return FINISHED if self.triggers else None
 
     def should_fire(self, progress: Progress, moment: Moment) -> bool:
         """Whether the current trigger is ready to fire."""
-        if progress is FINISHED:
+        if progress is FINISHED or not self.triggers:
             return False
         turn, part = _turn(progress)
         return self.triggers[turn].should_fire(part, moment)
@@ -66,7 +66,7 @@ class AfterEach(Composite):
 
     def may_finish(self, allowed_lateness_us: int) -> bool:
         """Whether all triggers may finish."""
-        return all(trigger.may_finish(allowed_lateness_us) for trigger in self.triggers)
+        return bool(self.triggers) and all(trigger.may_finish(allowed_lateness_us) for trigger in self.triggers)
 
     def continuation(self) -> Trigger:
         """`Repeatedly` of `AfterAny` of the continuations: the next grouping emits each pane."""

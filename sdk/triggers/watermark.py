@@ -60,7 +60,7 @@ class AfterWatermark(Trigger):
             elements are dropped.
 
     Raises:
-        TypeError: `early` or `late` is neither None nor a trigger.
+        TypeError: `early` or `late` is true and not a trigger.
 
     >>> from headrace.transforms.trigger import AfterCount
     >>> trigger = AfterWatermark(early=AfterCount(2))
@@ -166,9 +166,11 @@ class AfterWatermark(Trigger):
 
 
 def _repeated(trigger: Trigger | None) -> Trigger | None:
-    if trigger is not None:
-        require_trigger("AfterWatermark", trigger)
-    return trigger if trigger is None or isinstance(trigger, Repeatedly) else Repeatedly(trigger)
+    if not trigger:
+        # Beam takes False, which is what `has_ontime_pane()` of a trigger gives, and anything else that is false.
+        return None
+    require_trigger("AfterWatermark", trigger)
+    return trigger if isinstance(trigger, Repeatedly) else Repeatedly(trigger)
 
 
 def _phase(progress: Progress) -> tuple[bool, Progress, Progress]:

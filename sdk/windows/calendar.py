@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import cache, lru_cache
 from typing import Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -17,8 +18,10 @@ from headrace.sdk.windows.window_fn import AssignContext, NonMergingWindowFn
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_FIRST, _LAST = date(1, 1, 3), date(9999, 12, 28)
-"""First and last date that a `datetime` can express in every time zone; all time before and after is one window."""
+_DAY = 86_400_000_000
+"""Microseconds of a day without a change of clocks."""
+_FIRST, _LAST = date(1, 1, 3), date(9999, 12, 29)
+"""First and last date whose instants a `datetime` can express in every time zone; no clocks change beyond them."""
 _REMEMBERED = 20_000
 """Number of cached windows; a look-up is much faster than finding the bounds of a window."""
 
@@ -118,12 +121,17 @@ class _Calendar(NonMergingWindowFn):
     def _find(self, timestamp: int) -> IntervalWindow:
         """The window of a timestamp: first by date, then by instants, because clocks may be set back over midnight."""
         zone = ZoneInfo(self.time_zone)
+        before, after = _years_1_to_9999(zone)
+        if timestamp < before:
+            return IntervalWindow.of_micros(MIN_TIMESTAMP, before)
+        if timestamp >= after:
+            return IntervalWindow.of_micros(after, MAX_TIMESTAMP)
         index = self._index_of(_local_date(timestamp, zone))
         while timestamp < (start := self._instant(index, zone)):
             index -= 1
         while timestamp >= (end := self._instant(index + 1, zone)):
             start, index = end, index + 1
-        return IntervalWindow.of_micros(start, end)
+        return IntervalWindow.of_micros(max(start, before), min(end, after))
 
     def _instant(self, index: int, zone: ZoneInfo) -> int:
         """The start of the window with this number, microseconds UTC."""
@@ -131,7 +139,7 @@ class _Calendar(NonMergingWindowFn):
             day = self._day_of(index)
         except (OverflowError, ValueError):
             return MIN_TIMESTAMP if index < 0 else MAX_TIMESTAMP
-        return MIN_TIMESTAMP if day < _FIRST else MAX_TIMESTAMP if day > _LAST else _first_instant(day, zone)
+        return _first_instant(day, zone)
 
 
 @named("DaysWindows")
@@ -231,25 +239,44 @@ class CalendarWindows:
 
 
 def _local_date(timestamp: int, zone: ZoneInfo) -> date:
-    """The date of an instant (microseconds UTC) in a time zone, limited to the range from `_FIRST` to `_LAST`."""
+    """The date of an instant (microseconds UTC) in a time zone; the first or last of all dates beyond these."""
+    first, last = _first_instant(_FIRST, zone), _first_instant(_LAST, zone)
     try:
-        day = (_EPOCH + timedelta(microseconds=timestamp)).astimezone(zone).date()
+        if timestamp < first:
+            return _FIRST - timedelta(days=-((timestamp - first) // _DAY))
+        if timestamp >= last:
+            return _LAST + timedelta(days=(timestamp - last) // _DAY)
     except OverflowError:
-        return _FIRST if timestamp < 0 else _LAST
-    return min(max(day, _FIRST), _LAST)
+        return date.min if timestamp < 0 else date.max
+    return _date_within(timestamp, zone)
 
 
+@cache
+def _years_1_to_9999(zone: ZoneInfo) -> tuple[int, int]:
+    """The instants of a time zone, microseconds UTC, between which there are dates."""
+    return _first_instant(date.min, zone), _first_instant(date.max, zone) + _DAY
+
+
+@lru_cache(maxsize=_REMEMBERED)
 def _first_instant(day: date, zone: ZoneInfo) -> int:
     """The first instant of a date in a time zone, microseconds UTC."""
+    if not _FIRST <= day <= _LAST:
+        known = max(_FIRST, min(day, _LAST))
+        return _first_instant(known, zone) + (day - known).days * _DAY
     midnight = (datetime(day.year, day.month, day.day, tzinfo=zone) - _EPOCH) // _MICROSECOND
-    if _local_date(midnight - 1, zone) < day:
+    if _date_within(midnight - 1, zone) < day:
         return midnight
     # The clocks were set forward over midnight, from the day before: search for the instant.
-    early, late = midnight - 86_400_000_000, midnight
+    early, late = midnight - _DAY, midnight
     while late - early > 1:
         middle = (early + late) // 2
-        if _local_date(middle, zone) < day:
+        if _date_within(middle, zone) < day:
             early = middle
         else:
             late = middle
     return late
+
+
+def _date_within(timestamp: int, zone: ZoneInfo) -> date:
+    """The date of an instant (microseconds UTC) from the day before `_FIRST` to the day after `_LAST`."""
+    return (_EPOCH + timedelta(microseconds=timestamp)).astimezone(zone).date()

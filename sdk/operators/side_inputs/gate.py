@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.errors import StepError, TopologyError
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import BundleComputation, Context
 from headrace.lowlevel.topology.timer import Timer
+from headrace.lowlevel.user_errors import failed_step
 from headrace.lowlevel.user_exceptions import packed
 from headrace.sdk.functions.arguments import Make
 from headrace.sdk.model.panes import PaneInfo
@@ -155,7 +156,8 @@ class Gate(BundleComputation):
         """Whether a side window of a window has expired, so that its view may be deleted."""
         if namespace.code not in self._closed:
             self._closed[namespace.code] = any(
-                windows.expires_at(windows.of(namespace)) <= self._before for windows in self._windows
+                windows.expires_at(side) <= self._before
+                for windows, side in zip(self._windows, self._side_windows(namespace), strict=True)
             )
         return self._closed[namespace.code]
 
@@ -180,7 +182,7 @@ class Gate(BundleComputation):
 
     def _sides_of(self, namespace: WindowNamespace) -> tuple[object, ...] | None:
         """The side values for elements in a window; None if they are not ready."""
-        sides = [windows.of(namespace) for windows in self._windows]
+        sides = self._side_windows(namespace)
         versions: list[bytes] = []
         for number, side in enumerate(sides):
             version = self._shelf.version(number, side)
@@ -191,6 +193,13 @@ class Gate(BundleComputation):
             self._value(place, sides[argument.number], versions[argument.number])
             for place, argument in enumerate(self._arguments)
         )
+
+    def _side_windows(self, namespace: WindowNamespace) -> list[WindowNamespace]:
+        """The window of each side input for a window of the main input."""
+        try:
+            return [windows.of(namespace) for windows in self._windows]
+        except TopologyError as error:
+            raise failed_step(error, self._label, None, None) from error
 
     def _value(self, place: int, side: WindowNamespace, version: bytes) -> object:
         """The value of an argument; the same object as long as the view does not change."""

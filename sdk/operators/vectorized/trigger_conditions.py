@@ -64,7 +64,7 @@ class Readiness:
         parts = [cls._of_one(part) for part in trigger.triggers]
         known = [part for part in parts if part is not None]
         walls = [index for index, part in enumerate(known) if part.wall is not None]
-        if len(known) < len(parts) or len(walls) > 1:
+        if not parts or len(known) < len(parts) or len(walls) > 1:
             return None
         counts = [part.count for part in known if part.count is not None]
         together = type(trigger) is AfterAll

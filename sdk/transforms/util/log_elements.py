@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from headrace.lowlevel.time import Timestamp
+from headrace.lowlevel.time import MIN_TIMESTAMP, Timestamp
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.transforms.core.par_do import Map
-from headrace.sdk.windows import IntervalWindow
+from headrace.sdk.windows import GlobalWindow, IntervalWindow
 
 _log = logging.getLogger(__name__)
 
@@ -90,8 +90,20 @@ class _Write:
         return element
 
     def _time(self, timestamp: Timestamp) -> object:
-        return timestamp.seconds() if self._as_epoch else timestamp.to_rfc3339()
+        return timestamp.seconds() if self._as_epoch else _instant(timestamp)
 
     def _to_log(self, line: str) -> None:
         assert self._level is not None
         _log.log(self._level, "%s", line)
+
+
+def _instant(timestamp: Timestamp) -> str:
+    """An instant as RFC 3339, whose years are 1 to 9999, or as words; of other instants the seconds since 1970."""
+    if timestamp.micros == MIN_TIMESTAMP:
+        return "the beginning of time"
+    if timestamp >= GlobalWindow().end:
+        return "the end of time"
+    try:
+        return timestamp.to_rfc3339()
+    except OverflowError:
+        return f"{timestamp.seconds()} seconds since 1970"

@@ -48,6 +48,7 @@ def test_datetimes_are_exact_to_the_microsecond_over_centuries() -> None:
     shifted = datetime(2020, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
     assert Timestamp.of(shifted).to_rfc3339() == "2020-01-01T00:00:00Z"
     assert Timestamp.from_rfc3339("2020-01-01T00:00:00Z") == Timestamp.of(shifted)
+    assert Timestamp.from_rfc3339("2020-01-01t00:00:00z") == Timestamp.of(shifted)
     with pytest.raises(ValueError, match="no time zone"):
         Timestamp.from_utc_datetime(datetime(2020, 1, 1))
     with pytest.raises(ValueError, match="could not parse"):

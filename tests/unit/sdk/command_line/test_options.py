@@ -80,6 +80,11 @@ def test_an_option_that_nobody_declares_is_refused_before_anything_runs(options,
         run(given)
 
 
+def test_the_keyword_of_a_flag_that_switches_something_off_is_told():
+    with pytest.raises(ValueError, match=r"no_pipeline_type_check is no keyword; .* is pipeline_type_check=False"):
+        run(PipelineOptions(no_pipeline_type_check=True))
+
+
 def test_each_of_several_is_named():
     with pytest.raises(ValueError) as told:
         check_known(PipelineOptions(["stray", "--chekpoint", "state", "--quite_another=5", "--intervals=2"]))

@@ -434,8 +434,14 @@ def test_delays_are_lengths_of_time():
         assert pickle.loads(pickle.dumps(trigger)) == trigger
 
 
-def test_composites_of_one_trigger_are_that_trigger_and_of_none_are_refused():
+def test_composites_of_one_trigger_are_that_trigger_and_of_none_fire_once_or_never():
     for kind in (AfterAll, AfterAny, AfterEach):
         assert kind(AfterCount(2)).triggers == (AfterCount(2),)
-        with pytest.raises(ValueError, match=f"{kind.__name__} has no trigger; give one or more"):
-            kind()
+        progress = fed(kind(), 3)
+        assert fires(kind(), progress, AFTER) is (kind is AfterAll)
+        assert kind().on_merge([progress, None], BEFORE) is (FINISHED if kind is AfterAll else None)
+    assert AfterAll().on_fire(None, BEFORE) is FINISHED
+
+
+def test_what_is_false_is_no_early_or_late_trigger():
+    assert AfterWatermark(early=AfterCount(1).has_ontime_pane(), late=None) == AfterWatermark()

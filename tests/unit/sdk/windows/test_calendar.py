@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -15,6 +15,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND, Timesta
 from headrace.sdk.windows import AssignContext, CalendarWindows, IntervalWindow, WindowFn
 
 HOUR = 3600 * SECOND
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def micros(text: str, zone: str = "UTC") -> int:
@@ -91,9 +92,15 @@ def test_an_hour_that_comes_twice_is_in_one_day() -> None:
 ALL = [
     unit.with_time_zone(zone)
     for unit in (CalendarWindows.days(1), CalendarWindows.weeks(2, 3), CalendarWindows.months(1))
-    for zone in ("UTC", "America/St_Johns", "Pacific/Apia", "Africa/Monrovia")
+    for zone in ("UTC", "America/St_Johns", "Pacific/Apia", "Africa/Monrovia", "Etc/GMT+12", "Pacific/Kiritimati")
 ]
-times = st.integers(MIN_TIMESTAMP, MAX_TIMESTAMP - 1) | st.integers(-(10**15), 4 * 10**15)
+ENDS = (-62135596800 * SECOND, 253402300800 * SECOND)
+"""The beginning of year 1 and of year 10000, UTC."""
+times = st.one_of(
+    st.integers(MIN_TIMESTAMP, MAX_TIMESTAMP - 1),
+    st.integers(-(10**15), 4 * 10**15),
+    *(st.integers(end - 96 * HOUR, end + 96 * HOUR) for end in ENDS),
+)
 
 
 @given(st.sampled_from(ALL), st.lists(times, max_size=20))
@@ -106,6 +113,22 @@ def test_windows_part_time_without_gaps(window_fn: WindowFn, timestamps: list[in
             assert window_of(window_fn, window.end_us).start_us == window.end_us
     for first, second in pairwise(sorted(set(found), key=lambda window: window.end_us)):
         assert first.end_us <= second.start_us
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Kiritimati"])
+def test_the_first_and_last_days_of_the_calendar_are_days(zone: str) -> None:
+    days = CalendarWindows.days(1).with_time_zone(zone)
+    for day in ("0001-01-01", "0001-01-02", "0001-01-03", "0001-01-04", "9999-12-27", "9999-12-28", "9999-12-31"):
+        local = datetime.fromisoformat(f"{day}T12:00").replace(tzinfo=ZoneInfo(zone))
+        noon = (local - EPOCH) // timedelta(microseconds=1)
+        window = window_of(days, noon)
+        assert (window.start_us, window.end_us) == (noon - 12 * HOUR, noon + 12 * HOUR)
+    years = CalendarWindows.years(1).with_time_zone(zone)
+    assert window_of(years, noon).end_us == window.end_us
+    before, after = window_of(days, MIN_TIMESTAMP), window_of(days, window.end_us)
+    assert window_of(years, MIN_TIMESTAMP) == before and window_of(years, window.end_us) == after
+    assert (before.start_us, after.end_us) == (MIN_TIMESTAMP, MAX_TIMESTAMP)
+    assert window_of(days, before.end_us).end_us == before.end_us + 24 * HOUR
 
 
 @pytest.mark.parametrize("window_fn", [*ALL, CalendarWindows.years(2)], ids=repr)

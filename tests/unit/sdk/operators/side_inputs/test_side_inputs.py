@@ -76,7 +76,7 @@ def test_a_multimap_does_not_remember_what_was_asked():
 @pytest.mark.parametrize(
     ("kind", "its", "message"),
     [
-        (AsSingleton, [1, 2], "2 values, the first of them 1 and 2.*combine them first"),
+        (AsSingleton, [1, 2], "2 values, the first of them 1 and 2.*combine those of all keys and windows into one"),
         (AsDict, [("a", 1), ("a", 2)], "key 'a' has several values, as 1 and 2.*use AsMultiMap"),
         (AsDict, [3], "3 is no pair"),
         (AsMultiMap, ["abc"], "'abc' is no pair"),

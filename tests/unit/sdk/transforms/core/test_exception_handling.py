@@ -70,30 +70,32 @@ def test_an_element_that_takes_too_long():
     ]
 
 
+LATE = threading.Event()
+
+
+def counted(number):
+    counter = Metrics.counter("test", "called")
+    counter.inc()
+    if number == 0:
+        raise ValueError
+    if number == 30:
+        LATE.wait(30)
+        counter.inc(100)
+        LATE.clear()
+    return number
+
+
+def let_the_abandoned_call_report(number):
+    LATE.set()
+    while LATE.is_set():
+        time.sleep(0.01)
+
+
 def test_metrics_of_calls_with_a_time_limit_count_until_a_call_is_abandoned():
-    late = threading.Event()
-
-    def count(number):
-        counter = Metrics.counter("test", "called")
-        counter.inc()
-        if number == 0:
-            raise ValueError
-        if number == 30:
-            late.wait(30)
-            counter.inc(100)
-            late.clear()
-        return number
-
-    def after(number):
-        # In the task of the abandoned call, which reports now.
-        late.set()
-        while late.is_set():
-            time.sleep(0.01)
-
     with beam.Pipeline("LocalRunner") as pipeline:
-        step = "step" >> beam.Map(count).with_exception_handling(timeout=0.5)
+        step = "step" >> beam.Map(counted).with_exception_handling(timeout=0.5)
         good, _ = pipeline | beam.Create([0, 30, 1]) | step
-        _ = good | beam.Map(after)
+        _ = good | beam.Map(let_the_abandoned_call_report)
     [called] = pipeline.result.metrics().query(MetricsFilter().with_name("called"))["counters"]
     assert (called.key.step, called.committed) == ("step/Try", 3)
 

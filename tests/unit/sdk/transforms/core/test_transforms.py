@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import collections
+from collections import deque
+from functools import singledispatchmethod
 
 import pytest
 
 import headrace as beam
 from headrace.lowlevel import StepError
+from headrace.sdk.functions.arguments import Constant, Given, bind
 from headrace.transforms import window
 from headrace.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from headrace.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
@@ -307,3 +310,34 @@ def test_rows_are_values_with_names():
     with pytest.raises(AttributeError, match="row has no field 'town'; it has name, age"):
         _ = row.town
     assert values(lambda p: p | beam.Create([row]) | beam.Map(lambda it: it.age)) == [31]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda one, two: (each for each in (one, two)),
+        lambda one, two: {"one": one, "two": two}.values(),
+        lambda one, two: {one, two},
+        lambda one, two: map(lambda each: each, (one, two)),
+        lambda one, two: deque([one, two]),
+    ],
+)
+def test_what_takes_several_collections_takes_any_iterable_of_them(made):
+    def flattened(p):
+        return made(p | "one" >> beam.Create([("k", 1)]), p | "two" >> beam.Create([("k", 2)])) | beam.Flatten()
+
+    def grouped(p):
+        joined = made(p | "one" >> beam.Create([("k", 1)]), p | "two" >> beam.Create([("k", 2)])) | beam.CoGroupByKey()
+        return joined | beam.MapTuple(lambda key, parts: (key, sorted(len(list(part)) for part in parts)))
+
+    assert sorted(values(flattened)) == [("k", 1), ("k", 2)]
+    assert values(grouped) == [("k", [1, 1])]
+
+
+def test_a_bound_method_that_dispatches_takes_the_element():
+    class Told:
+        @singledispatchmethod
+        def told(self, value, times):
+            return str(value) * times
+
+    assert bind(Told().told, (2,), {}).positional == (Given.ELEMENT, Constant(2))

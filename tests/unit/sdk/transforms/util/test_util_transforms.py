@@ -73,6 +73,16 @@ class TestLogElements:
     def test_writes_what_is_asked_for(self, caplog):
         assert self.lines(caplog) == ["a"]
 
+    def test_times_beyond_the_calendar(self, capsys):
+        """Elements of `Create` and the global window are at the ends of time."""
+        assert values(lambda p: p | beam.Create([1]) | beam.LogElements(with_timestamp=True, with_window=True)) == [1]
+        assert capsys.readouterr().out == (
+            "1, timestamp='the beginning of time', window(start=the beginning of time, end=the end of time)\n"
+        )
+        far = window.TimestampedValue(1, 10**12)
+        assert values(lambda p: p | beam.Create([far]) | beam.LogElements(with_timestamp=True)) == [1]
+        assert capsys.readouterr().out == "1, timestamp='1000000000000 seconds since 1970'\n"
+
     def test_times_and_panes(self, caplog):
         (line,) = self.lines(caplog, prefix="> ", with_timestamp=True, with_window=True, with_pane_info=True)
         assert line.startswith(
