@@ -172,7 +172,7 @@ class _TimedBatches(_Batches):
             wait.set(self._clock() + float(self._longest))
 
     @on_timer(_Batches.END)
-    def on_end(  # type: ignore[override]  # the engine calls it, with what the defaults name
+    def on_end(
         self,
         key: object = DoFn.KeyParam,
         values: BagState = DoFn.StateParam(_Batches.VALUES),
