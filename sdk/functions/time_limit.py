@@ -67,7 +67,8 @@ class _CallReports(Collector):
 
     def __init__(self, caller: Collector) -> None:
         super().__init__(caller.clock)
-        self.where = caller.where
+        # The caller's step; a function for it would look at the frames of the thread that reports.
+        self.where = caller.where if isinstance(caller.where, str) else caller.where()
         self._lock = Lock()
         self._ended = False
 
