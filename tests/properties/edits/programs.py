@@ -77,7 +77,11 @@ def bounded(values, low):
 _MAIN = """
 
 if __name__ == "__main__":
-    with beam.Pipeline() as program:
+    import sys
+
+    from headrace.options.pipeline_options import PipelineOptions
+
+    with beam.Pipeline(options=PipelineOptions(sys.argv[1:])) as program:
         pipeline(program)
 """
 _KINDS = ["lambda", "lambda", "lambda", "named", "closure", "closure", "partial", "state", "globally"]
