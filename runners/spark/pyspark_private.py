@@ -34,6 +34,18 @@ after the process id. Spark sets it if `spark.sql.execution.pyspark.udf.faulthan
 contents of the file to the error of a job whose worker process has died. Check: `pyspark/worker.py`."""
 
 
+# --- plans -----------------------------------------------------------------------------------------------------------
+
+
+def run_anew(plan: DataFrame) -> DataFrame:
+    """A DataFrame that runs all stages of a plan, also those that were run for the plan before.
+
+    Spark keeps the shuffles of a plan that was run, so the same DataFrame would give the rows of its first run. Relies
+    on an alias being another logical plan, for which Spark makes a physical plan and shuffles of its own.
+    """
+    return plan.alias("epoch")
+
+
 # --- the Java process ------------------------------------------------------------------------------------------------
 
 

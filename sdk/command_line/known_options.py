@@ -13,7 +13,8 @@ from headrace.sdk.options import PipelineOptions
 
 _log = logging.getLogger(__name__)
 VARIABLES: Mapping[str, str] = {
-    "HEADRACE_CALL_FUNCTIONS": "`1`: call every function, and translate none to columns",
+    "HEADRACE_CALL_FUNCTIONS": "`1`: call every function, and translate none to columns; `0`: translate functions also "
+    "under a debugger or a coverage tool; by default they are called there",
     "HEADRACE_CHECKPOINT": "the location of the checkpoint, if `--checkpoint` is not given",
     "HEADRACE_CHECKPOINT_KEY": "the secret that checkpoints are signed with",
     "HEADRACE_FULL_TRACEBACKS": "`1`: keep the engine's frames in tracebacks of errors",

@@ -17,7 +17,8 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 
 CALLED = "HEADRACE_CALL_FUNCTIONS"
-"""Environment variable: with `1`, every function is called, and none is translated."""
+"""Environment variable: `1` calls every function and translates none; `0` translates also while functions are watched;
+without it functions are called while a debugger or a coverage tool is active."""
 Tree = ast.FunctionDef | ast.Lambda
 _MONITORING_TOOLS = 6
 """Number of tools that `sys.monitoring` (Python 3.12) allows."""
@@ -28,10 +29,15 @@ _MOST_LINES = 5_000
 def tree_of(function: object) -> Tree | None:
     """The definition of a plain function without decorators; None if it is not found, or is ambiguous.
 
-    None also while a debugger or a coverage tool is active, as it must see the function called, and where `CALLED` is
-    set.
+    None also where functions have to be called, as `must_call` says.
     """
-    return None if os.environ.get(CALLED) == "1" or is_watched() else definition_of(function)
+    return None if must_call() else definition_of(function)
+
+
+def must_call() -> bool:
+    """Whether functions have to be called: a debugger or a coverage tool must see it, or `CALLED` says so."""
+    asked = os.environ.get(CALLED)
+    return asked == "1" or (asked != "0" and is_watched())
 
 
 def definition_of(function: object) -> Tree | None:
@@ -142,7 +148,8 @@ def _positions(code: CodeType) -> list[tuple[int | None, ...]]:
 
 
 def _has_columns(code: CodeType) -> bool:
-    return any(column is not None for _, _, column, _ in code.co_positions())
+    # Python 3.12 has none for a lambda that returns a constant.
+    return any(end_column for *_, end_column in code.co_positions())
 
 
 def _spans(tree: Tree, code: CodeType) -> bool:

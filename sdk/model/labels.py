@@ -10,6 +10,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from functools import partial
 from hashlib import sha256
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, CO_VARKEYWORDS
@@ -91,7 +92,24 @@ def _lambda_label(fn: FunctionType) -> str:
     if tree is None:
         # Code differs between releases of Python, and there is nothing else to know the function by.
         return f"<lambda {_digest(repr(list(_contents(fn.__code__))))}>"
-    return f"<{_shortened(ast.unparse(tree)).translate(_NOT_IN_LABELS)}>"
+    return f"<{_shortened(ast.unparse(_FStrings().visit(deepcopy(tree)))).translate(_NOT_IN_LABELS)}>"
+
+
+class _FStrings(ast.NodeTransformer):
+    """Writes f-strings with one kind of quotes, as `ast.unparse` chooses them by the release of Python."""
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.Name:
+        """See `ast.NodeTransformer`."""
+        return ast.Name(f'f"{self._text(node)}"')
+
+    def _text(self, node: ast.expr) -> str:
+        if isinstance(node, ast.JoinedStr):
+            return "".join(map(self._text, node.values))
+        if isinstance(node, ast.FormattedValue):
+            conversion = f"!{chr(node.conversion)}" if node.conversion > 0 else ""
+            form = "" if node.format_spec is None else f":{self._text(node.format_spec)}"
+            return f"{{{ast.unparse(self.visit(node.value))}{conversion}{form}}}"
+        return repr(node.value)[1:-1] if isinstance(node, ast.Constant) else ast.unparse(node)
 
 
 def _shortened(text: str) -> str:

@@ -13,6 +13,7 @@ from apache_beam.runners.worker.statesampler import get_current_tracker, set_cur
 
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.metric import MetricValues
+from headrace.lowlevel.python_private import call_before_threads_end
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.beam.run.errors import as_beam
 from headrace.runners.beam.run.task_context import TaskContext
@@ -40,8 +41,8 @@ def _wait_at_exit() -> None:
         run.over.wait()
 
 
-# Functions of `atexit` are called later, when Spark may be stopped already and no thread can be given work.
-threading._register_atexit(_wait_at_exit)  # type: ignore[attr-defined]  # noqa: SLF001  # concurrent.futures does the same
+# Later Spark may be stopped already.
+call_before_threads_end(_wait_at_exit)
 
 
 class StoppableRunner(Protocol):

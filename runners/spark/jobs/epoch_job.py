@@ -25,7 +25,7 @@ from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.jobs.job_error import job_error
 from headrace.runners.spark.jobs.single_stage import SingleStage
 from headrace.runners.spark.jobs.stage_function import ROWS_PROPERTY, SCHEMA, StageFunction, messages_of, table_of
-from headrace.runners.spark.pyspark_private import java_text
+from headrace.runners.spark.pyspark_private import java_text, run_anew
 from headrace.runners.spark.releases import collected, placed
 from headrace.runners.spark.worker.task_payload import TaskPayload
 
@@ -90,8 +90,7 @@ class EpochJob:
     def _prepared(self, partitions: int) -> DataFrame:
         if (plan := self._plans.get(partitions)) is None:
             plan = self._plans[partitions] = self._deeper(self._range(partitions).mapInArrow(self._by_property, SCHEMA))
-        # The same DataFrame would return the result of its first run: Spark keeps the shuffles of a plan.
-        return plan.alias("epoch")
+        return run_anew(plan)
 
     def _deeper(self, plan: DataFrame) -> DataFrame:
         for level in self._levels[1:]:

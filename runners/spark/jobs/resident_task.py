@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from multiprocessing.connection import Connection
 from secrets import token_bytes, token_hex
 from threading import Event, Thread
 from typing import cast
@@ -27,6 +27,7 @@ from typing import cast
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from headrace.lowlevel.python_private import prove_each_other
 from headrace.runners.engine.messages import Message, pack, unpack
 from headrace.runners.spark.cluster.cluster import DriverAddress
 from headrace.runners.spark.cluster.of_session import cluster_of
@@ -195,8 +196,7 @@ def _greeted(accepted: socket.socket, secret: bytes) -> Connection | None:
     _tune(accepted, _HANDSHAKE_SECONDS)
     connection = Connection(accepted.detach())
     try:
-        deliver_challenge(connection, secret)
-        answer_challenge(connection, secret)
+        prove_each_other(connection, secret, asks_first=True)
     except (*CUT, AuthenticationError) as error:
         _log.warning("a connection to the driver did not prove that it is the task that stays: %s", error)
         connection.close()
@@ -212,8 +212,7 @@ def _joined(address: tuple[str, int], secret: bytes) -> Connection:
     made.settimeout(None)
     _tune(made, 0)
     connection = Connection(made.detach())
-    answer_challenge(connection, secret)
-    deliver_challenge(connection, secret)
+    prove_each_other(connection, secret, asks_first=False)
     return connection
 
 

@@ -27,7 +27,7 @@ from headrace.sdk.functions.arguments import Constant, Given, given_of
 from headrace.sdk.functions.column_do_fn import ColumnDoFn
 from headrace.sdk.functions.do_fn import FilterFn, FunctionDoFn, MapFn, MapTupleFn
 from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
-from headrace.sdk.model.function_ast import CALLED, is_watched
+from headrace.sdk.model.function_ast import CALLED, must_call
 from headrace.sdk.model.labels import place_of
 from headrace.sdk.operators.fusion.element_counts import Throughput
 from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan, Step, WindowStep
@@ -119,7 +119,7 @@ def _is_last(reader: Step | Exit) -> bool:
 
 def _is_replaceable(step: ElementStep, seen: TranslatedFunction) -> bool:
     """Whether the translation can stand for the step's function without anyone noticing."""
-    return not is_watched() and seen.is_still(_function(step))
+    return not must_call() and seen.is_still(_function(step))
 
 
 def _called(function: object) -> str:

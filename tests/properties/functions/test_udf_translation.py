@@ -10,6 +10,7 @@ from types import FunctionType, SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from headrace import window
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
+from headrace.sdk.compiler.compiler import execution_strategies
 from headrace.sdk.expressions.arrow_evaluation import mask_of
 from headrace.sdk.expressions.batch_view import BatchView, Unable
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple
@@ -448,3 +450,28 @@ def test_functions_are_called_where_somebody_wants_that(monkeypatch):
     assert tree_of(function) is not None
     monkeypatch.setenv("HEADRACE_CALL_FUNCTIONS", "1")
     assert tree_of(function) is None
+
+
+def test_a_test_under_coverage_can_take_the_path_of_production(monkeypatch, tmp_path):
+    """The function is called under a tracer, or computed by columns there if the environment says so."""
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"number": [1, 2, 3]}), path)
+
+    def translated():
+        pipeline = beam.Pipeline("LocalRunner")
+        rows = pipeline | beam.io.ReadFromParquet(str(path))
+        _ = rows | "Twice" >> beam.Map(lambda row: 2 * row["number"]) | beam.combiners.Count.Globally()
+        return all(strategy.obstacle is None for strategy in execution_strategies(pipeline) if strategy.step == "Twice")
+
+    def under_coverage():
+        before = sys.gettrace()
+        sys.settrace(lambda *_: None)
+        try:
+            return translated()
+        finally:
+            sys.settrace(before)
+
+    assert translated()
+    assert not under_coverage()
+    monkeypatch.setenv("HEADRACE_CALL_FUNCTIONS", "0")
+    assert under_coverage()

@@ -62,6 +62,11 @@ def test_a_label_has_no_line_and_no_address(function: object, label: str) -> Non
     assert label_of(function) == label
 
 
+def test_f_strings_are_written_alike_by_all_releases_of_python() -> None:
+    """With one kind of quotes outside, whatever is inside; `ast.unparse` changed its choice in Python 3.12."""
+    assert label_of(lambda x: f"{x!r:>3}{x['a']:{x}} {{}}") == "<lambda x: f\"{x!r:>3}{x['a']:{x}} {}\">"
+
+
 def test_a_long_lambda_is_shortened_and_stays_different_from_others() -> None:
     one, other = (
         label_of(lambda a_long_name: a_long_name + a_long_name + a_long_name + a_long_name + 1),

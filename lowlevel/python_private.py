@@ -1,0 +1,39 @@
+"""Every undocumented part of Python's library that headrace uses, one function for each; for Python 3.11 to 3.13.
+
+At a new release of Python, check each function here against its sources.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from multiprocessing import connection
+from multiprocessing.connection import Connection
+
+
+def prove_each_other(other: Connection, secret: bytes, asks_first: bool) -> None:
+    """Prove to the other end of a connection that this end knows the secret, and have it proved by the other end.
+
+    One end asks first. Raises `multiprocessing.AuthenticationError` if the other end does not know the secret. Relies
+    on `deliver_challenge` and `answer_challenge`, with which `multiprocessing.connection.Listener` and `Client` do the
+    same over connections that they make themselves.
+
+    >>> from multiprocessing import Pipe
+    >>> from threading import Thread
+    >>> here, there = Pipe()
+    >>> one = Thread(target=prove_each_other, args=(here, b"secret", True))
+    >>> one.start()
+    >>> prove_each_other(there, b"secret", asks_first=False)
+    >>> one.join()
+    """
+    steps: list[Callable[[Connection, bytes], object]] = [connection.deliver_challenge, connection.answer_challenge]
+    for step in steps if asks_first else reversed(steps):
+        step(other, secret)
+
+
+def call_before_threads_end(function: Callable[[], object]) -> None:
+    """Call a function when the program is at its end, while threads can still be given work.
+
+    Functions of `atexit` are called later. Relies on `threading._register_atexit`, as `concurrent.futures` does.
+    """
+    threading._register_atexit(function)  # type: ignore[attr-defined]
