@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import io
+import itertools
+import os
+import sys
+import threading
 import types
+from collections import ChainMap
 from collections.abc import Callable, Iterator
-from typing import TypeVar, cast
+from typing import Any, ClassVar, NewType, TypeVar, cast
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import cloudpickle
 
+from headrace.lowlevel.class_lookup import MAIN
 from headrace.lowlevel.errors import HeadraceError
 
 T = TypeVar("T")
+_PROCESS = os.urandom(16)
+"""Tells this process from others, which unpickle what it has pickled."""
 _DEEPEST = 4
 """Greatest number of parts that an error names, from the code to what cannot be pickled."""
 
@@ -19,14 +29,97 @@ _DEEPEST = 4
 class ShippingError(HeadraceError, RuntimeError):
     """User code cannot be sent to the workers; raised while the pipeline is built.
 
-    >>> import threading
     >>> import headrace as beam
-    >>> lock = threading.Lock()
-    >>> _ = beam.Pipeline("LocalRunner") | beam.Create([1]) | "Locked" >> beam.Map(lambda number: (number, lock))
+    >>> file = open(__file__)
+    >>> _ = beam.Pipeline("LocalRunner") | beam.Create([1]) | "Open" >> beam.Map(lambda number: (number, file))
     Traceback (most recent call last):
       ...
-    headrace.lowlevel.code_pickling.ShippingError: step 'Locked' cannot be sent to the workers: ...
+    headrace.lowlevel.code_pickling.ShippingError: step 'Open' cannot be sent to the workers: ...
     """
+
+
+def _new_lock(make: Callable[[], object], lock: object) -> tuple[object, ...]:
+    return make, ()
+
+
+class CodePickler(cloudpickle.CloudPickler):  # type: ignore[misc]  # the package states no types
+    """A pickler of user code, as Beam's: it pickles what is in the main program by value, and makes locks anew.
+
+    Cached functions (`functools.lru_cache`, `cache`) and `typing.NewType` are pickled as functions are: with their
+    contents, where no other process finds them by name.
+
+    Args:
+        file: Where the bytes are written.
+    """
+
+    dispatch_table: ClassVar[ChainMap[type, Any]] = ChainMap(
+        {type(make()): functools.partial(_new_lock, make) for make in (threading.Lock, threading.RLock)},
+        cloudpickle.CloudPickler.dispatch_table,
+    )
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.main_names: set[str] = set()
+        """Global names of the main program that functions may look up in the module `__main__`."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """See `pickle.Pickler`."""
+        if isinstance(obj, types.FunctionType):
+            self._look_for_main(obj.__code__)
+        elif isinstance(obj, functools._lru_cache_wrapper) and not _is_found_by_name(obj):
+            parameters = obj.cache_parameters()
+            return _cached, (_PROCESS, _number(obj), obj.__wrapped__, parameters["maxsize"], parameters["typed"])
+        elif isinstance(obj, NewType) and not _is_found_by_name(obj):
+            return _new_type, (_PROCESS, _number(obj), obj.__name__, obj.__module__, obj.__supertype__)
+        return super().reducer_override(obj)
+
+    def _look_for_main(self, code: types.CodeType) -> None:
+        if MAIN in code.co_names or MAIN in code.co_consts:
+            self.main_names.update(name for name in _global_names(code) if name in vars(sys.modules[MAIN]))
+
+
+def dumps(code: object) -> bytes:
+    """Pickle user code, see `CodePickler`."""
+    file = io.BytesIO()
+    CodePickler(file).dump(code)
+    return file.getvalue()
+
+
+def _is_found_by_name(obj: Any) -> bool:
+    """Whether another process finds an object by its module and qualified name."""
+    module = sys.modules.get(obj.__module__)
+    if module is None or module.__name__ in (MAIN, *cloudpickle.list_registry_pickle_by_value()):
+        return False
+    found: object = module
+    for part in obj.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is obj
+
+
+_numbers: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+"""Cached function or type of this process that was pickled -> its number."""
+_numbered: WeakValueDictionary[int, object] = WeakValueDictionary()
+_next_number = itertools.count()
+
+
+def _number(obj: object) -> int:
+    number = _numbers.setdefault(obj, next(_next_number))
+    _numbered[number] = obj
+    return number
+
+
+def _cached(process: bytes, number: int, function: Callable[..., object], maxsize: int | None, typed: bool) -> object:
+    known = _numbered.get(number) if process == _PROCESS else None
+    return known or functools.lru_cache(maxsize, typed)(function)
+
+
+def _new_type(process: bytes, number: int, name: str, module: str, supertype: object) -> object:
+    if process == _PROCESS and (known := _numbered.get(number)) is not None:
+        return known
+    make: Callable[[str, object], NewType] = NewType
+    made = make(name, supertype)
+    made.__module__ = module
+    return made
 
 
 def shipped(code: T, step: str) -> T:
@@ -35,15 +128,14 @@ def shipped(code: T, step: str) -> T:
     Raises:
         ShippingError: The code cannot be pickled; the message names the step and the variable.
 
-    >>> import threading
-    >>> lock = threading.Lock()
-    >>> shipped(lambda x: (x, lock), "Pair")
+    >>> file = open(__file__)
+    >>> shipped(lambda x: (x, file), "Pair")
     Traceback (most recent call last):
       ...
     headrace.lowlevel.code_pickling.ShippingError: step 'Pair' cannot be sent to the workers: the global variable ...
     """
     try:
-        return cast(T, cloudpickle.loads(cloudpickle.dumps(code)))
+        return cast(T, cloudpickle.loads(dumps(code)))
     except Exception as error:
         raise ShippingError(_message(code, step, error)) from error
 
@@ -62,7 +154,7 @@ class Portable:
 
     def __init__(self, function: Callable[..., object], name: str) -> None:
         self._function = shipped(function, name)
-        self._data: bytes = cloudpickle.dumps(self._function)
+        self._data = dumps(self._function)
         self._name = name
 
     def __call__(self, *args: object) -> object:
@@ -109,7 +201,7 @@ def _culprit(code: object) -> list[str]:
 
 def _ships(part: object) -> bool:
     try:
-        cloudpickle.dump(part, io.BytesIO())
+        dumps(part)
     except Exception:
         return False
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cloudpickle
 
+from headrace.lowlevel.code_pickling import dumps
 from headrace.lowlevel.errors import CoderError
 
 
@@ -34,7 +35,7 @@ class UnusableCoder:
 def sent(value: object) -> bytes | Exception:
     """The pickled object, or the exception that pickling has raised."""
     try:
-        data: bytes = cloudpickle.dumps(value)
+        data = dumps(value)
     except Exception as error:
         return error
     return data

@@ -6,6 +6,7 @@ checkpoint is in it, too: Spark shows rows, properties of jobs and its configura
 
 from __future__ import annotations
 
+import io
 import sys
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -13,7 +14,8 @@ from types import ModuleType
 
 import cloudpickle
 
-from headrace.lowlevel.code_pickling import shipped
+from headrace.lowlevel.class_lookup import declare_main_program, main_program
+from headrace.lowlevel.code_pickling import CodePickler, dumps, shipped
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Injector
 from headrace.lowlevel.storage.object_store import ObjectStorage
 from headrace.lowlevel.storage.signed_store import carried
@@ -42,7 +44,7 @@ class PayloadContents:
 
 
 def packed(topology: Topology) -> bytes:
-    """Pickle a topology for tasks, and the classes of the main program.
+    """Pickle a topology for tasks, and what tasks look up in the main program: its classes, and names of its functions.
 
     Raises `ShippingError`, which names the step and the value that cannot be pickled.
     """
@@ -50,7 +52,11 @@ def packed(topology: Topology) -> bytes:
     stripped = replace(topology, injectors=dict.fromkeys(topology.injectors, stand_in))
     # The classes of the main program travel in the same pickle as the functions that use them.
     try:
-        data: bytes = cloudpickle.dumps((_main_classes(), stripped))
+        found = CodePickler(io.BytesIO())
+        found.dump(stripped)
+        main = vars(sys.modules["__main__"])
+        names = _main_classes() | {name: main[name] for name in found.main_names}
+        data = dumps((main_program(), names, stripped))
     except Exception:
         _find_culprit(stripped)
         raise
@@ -82,9 +88,10 @@ class TaskPayload:
     def unpack(self) -> PayloadContents:
         """The contents, with new instances at each call; `LoadedRuns` keeps them from task to task."""
         data, store, run, cache_bytes = cloudpickle.loads(self.data)
-        classes, topology = cloudpickle.loads(data)
+        program, names, topology = cloudpickle.loads(data)
+        declare_main_program(program)
         main = sys.modules["__main__"]
-        for name, value in classes.items():
+        for name, value in names.items():
             # Values are pickled with the name of their class, which unpickling looks up in this module.
             if getattr(main, name, None) is not value:
                 setattr(main, name, value)
@@ -117,7 +124,7 @@ def _main_classes() -> dict[str, type]:
 
 def _can_be_pickled(value: object) -> bool:
     try:
-        cloudpickle.dumps(value)
+        dumps(value)
     except Exception:
         return False
     return True
