@@ -30,11 +30,11 @@ class ShippingError(HeadraceError, RuntimeError):
     """User code cannot be sent to the workers; raised while the pipeline is built.
 
     >>> import headrace as beam
-    >>> file = open(__file__)
-    >>> _ = beam.Pipeline("LocalRunner") | beam.Create([1]) | "Open" >> beam.Map(lambda number: (number, file))
+    >>> numbers = (number for number in range(9))
+    >>> _ = beam.Pipeline("LocalRunner") | beam.Create([1]) | "Next" >> beam.Map(lambda number: (number, numbers))
     Traceback (most recent call last):
       ...
-    headrace.lowlevel.code_pickling.ShippingError: step 'Open' cannot be sent to the workers: ...
+    headrace.lowlevel.code_pickling.ShippingError: step 'Next' cannot be sent to the workers: ...
     """
 
 
@@ -128,8 +128,8 @@ def shipped(code: T, step: str) -> T:
     Raises:
         ShippingError: The code cannot be pickled; the message names the step and the variable.
 
-    >>> file = open(__file__)
-    >>> shipped(lambda x: (x, file), "Pair")
+    >>> numbers = (number for number in range(9))
+    >>> shipped(lambda x: (x, numbers), "Pair")
     Traceback (most recent call last):
       ...
     headrace.lowlevel.code_pickling.ShippingError: step 'Pair' cannot be sent to the workers: the global variable ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import namedtuple
 from decimal import Decimal
 from enum import IntEnum
@@ -173,3 +174,13 @@ def test_keys_of_many_types_in_one_grouping(tmp_path):
     # Beam's own runner combines before its shuffle by Python's equality, for which 1, 1.0 and True are one key.
     assert ours[10:] == groups(FnApiRunner(), tmp_path / "beam")[-10:]
     assert len(ours) == 2 * 10
+
+
+@pytest.mark.parametrize("wrap", [lambda nan: nan, lambda nan: ("a", nan)])
+def test_nan_is_one_key(wrap, capsys):
+    bits = (0x7FF8 << 48, 0xFFF8 << 48, (0x7FF8 << 48) + 1)
+    nans = [struct.unpack(">d", each.to_bytes(8, "big"))[0] for each in bits]
+    with beam.Pipeline(HeadraceRunner()) as pipeline:
+        pairs = pipeline | beam.Create(nans) | beam.Map(lambda nan: (wrap(nan), 1))
+        _ = pairs | beam.CombinePerKey(sum) | beam.Values() | beam.Map(print)
+    assert capsys.readouterr().out == "3\n"

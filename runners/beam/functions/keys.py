@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import cast
 
 from apache_beam import coders
@@ -44,7 +46,7 @@ class KeyCoder:
         """The key that stands for a key of the program."""
         if key.__class__ in self._kinds or key in self.plain:
             return key
-        encoded = cast(bytes, self._coder.encode(key))
+        encoded = cast(bytes, self._coder.encode(_with_one_nan(key)))
         if self._may_become_plain and (same := self._coder.decode(encoded)) in self.plain:
             # A coder of certain types takes what is like them, such as True for 1.
             return cast(object, same)
@@ -57,6 +59,25 @@ class KeyCoder:
     def __repr__(self) -> str:
         # The name in fingerprints.
         return repr(self._coder) if self.plain == NoKeys() else f"{self._coder!r} (plain keys as they are)"
+
+
+_NAN = float("nan")
+
+
+def _with_one_nan(key: object) -> object:
+    """The key with the same bits for each NaN in it, so that coders give it one encoding.
+
+    >>> _with_one_nan((1.5, "a"))
+    (1.5, 'a')
+    """
+    if isinstance(key, float):
+        return key if key == key else _NAN
+    if isinstance(key, Decimal):
+        return Decimal("NaN") if key.is_nan() else key
+    if key.__class__ in (tuple, list):
+        make = cast("Callable[[Iterable[object]], object]", key.__class__)
+        return make(map(_with_one_nan, cast("Iterable[object]", key)))
+    return key
 
 
 class _OfPairs:

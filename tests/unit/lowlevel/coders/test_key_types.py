@@ -7,7 +7,6 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 from collections import namedtuple
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -290,7 +289,7 @@ class MissingCoder(PointCoder):
 
 class LockedCoder(PointCoder):
     def __init__(self):
-        self.lock = threading.Lock()
+        self.numbers = (number for number in range(9))
 
 
 class BrokenCoder(PointCoder):
@@ -302,7 +301,7 @@ class BrokenCoder(PointCoder):
 KEYS_OF_POINTS = KeyCoder({Point: PointCoder()})
 PROBLEMS = {
     MissingCoder: r"cannot be loaded in this process \(ModuleNotFoundError: .*a_module_of_the_driver.*\); install the",
-    LockedCoder: r"cannot be sent to the workers \(TypeError: cannot pickle .*lock.*\); make one that can be pickled",
+    LockedCoder: r"cannot be sent to the workers \(TypeError: .*'generator' object\); make one that can be pickled",
     BrokenCoder: r"cannot be made \(OSError: no table of codes\); mend it, or register an instance",
 }
 
