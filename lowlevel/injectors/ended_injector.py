@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
-from headrace.lowlevel.injectors.injector import Delivery, Injector
+from headrace.lowlevel.injectors.injector import (
+    CommittedInjector,
+    Delivery,
+    EndingInjector,
+    HeldInjector,
+    Injector,
+)
 
 
 class EndedInjector:
@@ -21,3 +27,19 @@ class EndedInjector:
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """See `Injector`."""
         return Delivery([], position, done=True)
+
+    # A check for a protocol may not see the methods that `__getattr__` finds.
+
+    def committed(self, position: object) -> None:
+        """See `CommittedInjector`."""
+        if isinstance(self._injector, CommittedInjector):
+            self._injector.committed(position)
+
+    def run_ended(self) -> None:
+        """See `EndingInjector`."""
+        if isinstance(self._injector, EndingInjector):
+            self._injector.run_ended()
+
+    def holder(self, position: object) -> str | None:
+        """See `HeldInjector`."""
+        return self._injector.holder(position) if isinstance(self._injector, HeldInjector) else None

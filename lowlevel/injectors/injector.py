@@ -185,8 +185,7 @@ class WakingInjector(Injector, Protocol):
         """Take the function that lets the driver ask for a delivery at once.
 
         Any thread may call it, any number of times. The driver gives it before it asks for the first delivery, and
-        again if the topology of the run changes. When the run is over, it calls `run_ended` of an injector that has
-        this method, to end its threads.
+        again if the topology of the run changes. See `EndingInjector` for the end of threads.
         """
 
 
@@ -205,6 +204,57 @@ class StoringInjector(Injector, Protocol):
 
     def store_in(self, objects: SourceObjects) -> None:
         """Take the objects of this injector in the checkpoint; called before the first delivery of a run."""
+
+
+@runtime_checkable
+class CommittedInjector(Injector, Protocol):
+    """An injector that is told what is committed, for example to delete what it will not read again.
+
+    >>> class Inbox(BaseInjector):
+    ...     def plan(self, position, limit, splits):
+    ...         return Delivery([], position, done=True)
+    ...     def committed(self, position):
+    ...         print("read up to", position)
+    >>> isinstance(Inbox(), CommittedInjector), isinstance(BoundedInjector([]), CommittedInjector)
+    (True, False)
+    """
+
+    def committed(self, position: object) -> None:
+        """The driver calls it after each commit, with the injector's position there. An error fails the run."""
+
+
+@runtime_checkable
+class EndingInjector(Injector, Protocol):
+    """An injector that is told when the run is over, to end its threads and connections.
+
+    >>> class Inbox(BaseInjector):
+    ...     def plan(self, position, limit, splits):
+    ...         return Delivery([], position, done=True)
+    ...     def run_ended(self):
+    ...         print("over")
+    >>> isinstance(Inbox(), EndingInjector), isinstance(BoundedInjector([]), EndingInjector)
+    (True, False)
+    """
+
+    def run_ended(self) -> None:
+        """The driver calls it once at the end, even if the run has failed. An error is logged as a warning."""
+
+
+@runtime_checkable
+class HeldInjector(Injector, Protocol):
+    """An injector that knows what its watermark waits for, for `explain` and the page of a run.
+
+    >>> class Inbox(BaseInjector):
+    ...     def plan(self, position, limit, splits):
+    ...         return Delivery([], position, done=True)
+    ...     def holder(self, position):
+    ...         return "the file of Monday"
+    >>> isinstance(Inbox(), HeldInjector), isinstance(BoundedInjector([]), HeldInjector)
+    (True, False)
+    """
+
+    def holder(self, position: object) -> str | None:
+        """A description of what holds the watermark at a committed position; None if nothing does."""
 
 
 class BaseInjector:

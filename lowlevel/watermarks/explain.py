@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, field, replace
 
 from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.injectors.injector import HeldInjector
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.holder import Holder
@@ -174,9 +175,9 @@ class _Search:
     def _injected(self, stream: str, percentile: float | None) -> Injected:
         injector, positions = self._topology.injectors[stream], self._state.positions
         progress = replace(self._state.injectors.get(stream, InjectorProgress()), delay=injector.max_delay)
-        # The method is optional.
-        holder = getattr(injector, "holder", None)
-        waits = None if holder is None or stream not in positions else holder(positions[stream])
+        waits = None
+        if isinstance(injector, HeldInjector) and stream in positions:
+            waits = injector.holder(positions[stream])
         return Injected(stream, progress.low_watermark(percentile), waits)
 
     def _held(self, step: str, percentile: float | None) -> Iterator[Held]:

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 from apache_beam.runners.runner import PipelineState
 from apache_beam.runners.worker.statesampler import get_current_tracker, set_current_tracker
@@ -52,6 +52,14 @@ class StoppableRunner(Protocol):
         """Run a topology to the end of its input, or until `changes` ends it."""
 
 
+@runtime_checkable
+class TimedRunner(Protocol):
+    """A runner that has a clock of its own unless it is told to use the machine's."""
+
+    def keep_time(self, waits: bool = False) -> None:
+        """Use the machine's clock; `waits` says whether a wait takes its time."""
+
+
 class PipelineRun:
     """A run, for which it takes the place of the engine's runner in a pipeline of the sdk.
 
@@ -74,8 +82,8 @@ class PipelineRun:
         """Metrics as of the last commit."""
         self.shown: Callable[[str], str] = str
         """From a label of the engine to that of the program."""
-        if (keep_time := getattr(runner, "keep_time", None)) is not None:
-            keep_time(waits)
+        if isinstance(runner, TimedRunner):
+            runner.keep_time(waits)
 
     # A runner for the sdk
 

@@ -78,8 +78,19 @@ def deliver(sinks: Sinks, epoch: int, receipts: Receipts, activity: Activity) ->
 
 
 def finish(sinks: Sinks, epoch: int, ended: bool) -> None:
-    """Tell every sink that the run has ended, and whether the input has."""
+    """Tell every sink that the run has ended, and whether the input has.
+
+    Each sink is told, even if another one fails. Raises the error of the first that does, with the others as notes.
+    """
+    errors: list[Exception] = []
     for name, (_, sink) in sinks.items():
         if isinstance(sink, BeginningSink):
-            with failing(name):
-                sink.finish(epoch, ended)
+            try:
+                with failing(name):
+                    sink.finish(epoch, ended)
+            except Exception as error:
+                errors.append(error)
+    if errors:
+        for other in errors[1:]:
+            errors[0].add_note(f"another sink failed, too: {other}")
+        raise errors[0]

@@ -8,8 +8,10 @@ epochs `topology_change`. `running_topology` has what all of them need of the cu
 
 from __future__ import annotations
 
+import logging
+
 from headrace.lowlevel.errors import FencedError
-from headrace.lowlevel.injectors.injector import StoringInjector, WakingInjector
+from headrace.lowlevel.injectors.injector import CommittedInjector, EndingInjector, StoringInjector, WakingInjector
 from headrace.lowlevel.metric import MetricValues, added
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.activity import Activity, ActivityReporter, RunPhase
@@ -26,6 +28,8 @@ from headrace.runners.engine.driver.topology_change import Changes, Request
 from headrace.runners.engine.executor import Executor
 from headrace.runners.engine.hooks import EveryStep, Hooks
 from headrace.runners.engine.options import RunOptions, RunResult
+
+_log = logging.getLogger(__name__)
 
 
 class Driver:
@@ -77,15 +81,22 @@ class Driver:
             self._executor.close(at_once=self._changes.stopping or not isinstance(error, Exception))
             raise
         finally:
-            for injector in self._topology.injectors.values():
-                if (run_ended := getattr(injector, "run_ended", None)) is not None:
-                    run_ended()
+            self._end_injectors()
         self._changes.finished = self._is_finished()
         self._changes.close()
         self._executor.close()
         state = self._state
         waiting = sum(map(len, state.wall_timers.values()))
         return RunResult(state.epoch, state.counters, state.watermarks, waiting, self._metrics())
+
+    def _end_injectors(self) -> None:
+        """Tell each injector that the run is over. An error is logged: the run is committed, or has another error."""
+        for stream, injector in self._topology.injectors.items():
+            if isinstance(injector, EndingInjector):
+                try:
+                    injector.run_ended()
+                except Exception:
+                    _log.warning("injector %r failed in run_ended, after its last delivery", stream, exc_info=True)
 
     def _run_epochs(self) -> None:
         try:
@@ -164,8 +175,13 @@ class Driver:
         self._running.stragglers.take(self._state.pending, due=self._clock.now() + self._running.straggler_delay)
         self._executor.committed(self._state.epoch, records)
         for stream, injector in self._topology.injectors.items():
-            if (committed := getattr(injector, "committed", None)) is not None:
-                committed(self._state.positions[stream])
+            if isinstance(injector, CommittedInjector):
+                try:
+                    injector.committed(self._state.positions[stream])
+                except Exception as error:
+                    epoch = self._state.epoch
+                    error.add_note(f"in `committed` of injector {stream!r}; epoch {epoch} is committed, start again")
+                    raise
 
     def _tidy(self) -> None:
         is_last = self._is_finished()

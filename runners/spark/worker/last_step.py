@@ -55,6 +55,8 @@ class LastStep:
             self._text_area.close()
             self._text_area = None
         if self._file >= 0:
+            # Otherwise the text of a crash would go into whatever file gets this descriptor next.
+            faulthandler.disable()
             os.close(self._file)
             self._file = -1
 

@@ -53,3 +53,12 @@ def test_a_process_without_a_file_has_no_words(tmp_path: Path, monkeypatch: pyte
     words.task_begins()
     words.step("Read")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_crash_after_the_file_is_gone_writes_into_no_other_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = LastStep()
+    words.task_begins()
+    assert faulthandler.is_enabled()
+    file.unlink()
+    words.task_begins()
+    assert not faulthandler.is_enabled(), "the next file that is opened gets the descriptor"
