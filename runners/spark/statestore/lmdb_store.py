@@ -35,6 +35,9 @@ _LAYOUT = b"%d" % key_layout.LAYOUT_VERSION
 _MANY_CHANGES = 20_000
 """Number of entries changed by a transaction, each on a page of 4 KiB in the worst case, after which the environment is
 opened again."""
+_FIRST_BYTES = 32 << 20
+"""First capacity of an environment, all of which is mapped: a process may have many open, and a limit of its address
+space (`spark.executor.pyspark.memory`)."""
 _PIECE_ENTRIES = 20_000
 _PIECE_BYTES = 8 << 20
 """Entries and bytes of one piece of a `dump`."""
@@ -61,7 +64,7 @@ class LmdbStateStore:
     state. `map_size` is the first capacity of the environment in bytes; it doubles when the environment is full.
     """
 
-    def __init__(self, path: Path, map_size: int = 1 << 30) -> None:
+    def __init__(self, path: Path, map_size: int = _FIRST_BYTES) -> None:
         self.path = path
         # Instead of None, so that reads need no test.
         self._no_view = cast("Transaction", _Released(path))
@@ -82,20 +85,34 @@ class LmdbStateStore:
         while file.exists() and map_size < 2 * file.stat().st_size:
             map_size *= 2
         self._map_size = map_size
-        self._env = lmdb.open(
-            str(self.path),
-            map_size=map_size,
-            max_dbs=len(_TABLES),
-            max_readers=MAX_READERS,
-            sync=False,
-            metasync=False,
-            meminit=False,
-            readahead=False,
-        )
+        self._env = self._mapped(map_size)
         PAGES.opened(self.path)
         self._page_size = self._env.stat()["psize"]
-        self._open_tables()
-        self.refresh()
+        try:
+            self._open_tables()
+        except lmdb.MapResizedError:
+            # Another process has extended the file since its size was looked at.
+            self._reopen(2 * map_size)
+        else:
+            self.refresh()
+
+    def _mapped(self, map_size: int) -> lmdb.Environment:
+        try:
+            return lmdb.open(
+                str(self.path),
+                map_size=map_size,
+                max_dbs=len(_TABLES),
+                max_readers=MAX_READERS,
+                sync=False,
+                metasync=False,
+                meminit=False,
+                readahead=False,
+            )
+        except lmdb.MemoryError as error:
+            raise MemoryError(
+                f"no address space is left for the {map_size >> 20} MiB of the state store {self.path}; raise "
+                "spark.executor.pyspark.memory, or leave it unset, and start again; nothing of this epoch is committed"
+            ) from error
 
     def _open_tables(self) -> None:
         with self._env.begin(write=True) as transaction:

@@ -7,6 +7,8 @@ import multiprocessing
 import os
 import random
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -192,6 +194,65 @@ def test_a_copy_holds_more_than_its_map(tmp_path: Path) -> None:
         store.apply(load(step, 3000))
         model.apply(load(step, 3000))
     assert contents(store) == contents(model)
+
+
+def grow(path: str, steps: int) -> None:
+    store = LmdbStateStore(Path(path), map_size=1 << 16)
+    for step in range(steps):
+        store.extend(str(step), str(step + 1), lambda step=step: [load(step, 300)])
+
+
+def test_copies_that_other_processes_extend(tmp_path: Path) -> None:
+    """Three processes with small maps extend a store and read it; each sees what the others have added."""
+    store = LmdbStateStore(tmp_path, map_size=1 << 16)
+    store.extend("", "0", tuple)
+    growing = [multiprocessing.get_context("spawn").Process(target=grow, args=(str(tmp_path), 12)) for _ in range(2)]
+    for process in growing:
+        process.start()
+    seen = 0
+    while any(process.is_alive() for process in growing):
+        seen = max(seen, int(store.refresh()))
+        assert store.count()["keys"] >= (150 if seen else 0)
+    assert [process.exitcode for process in growing] == [0, 0] and store.refresh() == "12"
+    model = MemoryStateStore()
+    for step in range(12):
+        model.apply(load(step, 300))
+    assert contents(store) == contents(model)
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from headrace.lowlevel.coders.coder import key_hash_of
+from headrace.lowlevel.state.state_store import Delta
+from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
+
+def mapped():
+    return int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+
+folder, room, count = Path(sys.argv[1]), int(sys.argv[2]) << 20, int(sys.argv[3])
+limit = mapped() + room
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+stores = [LmdbStateStore(folder / str(number)) for number in range(count)]
+for store in stores:
+    store.apply(Delta(cells={(key_hash_of(b"%d" % number), b""): bytes(100) for number in range(100)}))
+assert all(store.count()["cells"] == 100 for store in stores)
+"""
+
+
+def in_little_room(folder: Path, mib: int, stores: int) -> subprocess.CompletedProcess[str]:
+    """Open and write stores in a process that may map so much more than it has mapped at its start."""
+    arguments = [sys.executable, "-c", LIMITED, str(folder), str(mib), str(stores)]
+    return subprocess.run(arguments, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs the size of the address space, and its limit")
+def test_a_limit_of_the_address_space_leaves_room_for_many_stores(tmp_path: Path) -> None:
+    done = in_little_room(tmp_path, 1024, 16)
+    assert done.returncode == 0, done.stderr
+    failed = in_little_room(tmp_path / "other", 100, 16)
+    assert "MemoryError: no address space is left for the 32 MiB of the state store " in failed.stderr
+    assert "raise spark.executor.pyspark.memory, or leave it unset, and start again" in failed.stderr
 
 
 def test_snapshots_are_cut_into_pieces(tmp_path: Path) -> None:
