@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
@@ -12,7 +14,9 @@ from apache_beam.io import iobase
 from apache_beam.io.filebasedsink import FileBasedSink
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.value_provider import StaticValueProvider
 from apache_beam.transforms import window
+from apache_beam.utils.windowed_value import PaneInfo
 
 from headrace.lowlevel.stored_names import named
 from headrace.runners.beam.beam_private import (
@@ -24,6 +28,7 @@ from headrace.runners.beam.beam_private import (
     rename_by,
     report_lineage,
 )
+from headrace.runners.beam.io.stable_input import PANE
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.windowed_value import WindowedValue
 
@@ -42,6 +47,34 @@ def has_plain_directory(sink: iobase.Sink) -> bool:
 def directory_of(sink: FileBasedSink, identity: UUID, part: str = "") -> str:
     """The temporary directory of a sink for a part of the input, such as a pane; always the same one."""
     return drawn_directory(sink)[:-_HEX] + uuid5(identity, part).hex
+
+
+@dataclass(frozen=True, slots=True)
+class NamesOfPanes:
+    """A function that names files of `fileio.WriteToFiles` so that those of a further pane of a window replace none.
+
+    Beam's functions name windows only.
+    """
+
+    naming: Callable[..., str]
+
+    def __call__(self, w: window.BoundedWindow, pane: PaneInfo | None, *rest: object) -> str:
+        """The name of a file; with the pane in it if it would have the same name in another pane."""
+        name = self.naming(w, pane, *rest)
+        if not PANE.get():
+            return name
+        if pane is not None:
+            other = PaneInfo(pane.is_first, pane.is_last, pane.timing, pane.index + 1, pane.nonspeculative_index)
+            if self.naming(w, other, *rest) != name:
+                return name
+        end = re.search(r"(\.\w+)*$", name)
+        assert end is not None, "it matches nothing, too"
+        return f"{name[: end.start()]}{_of_pane()}{end[0]}"
+
+
+def _of_pane() -> str:
+    """What tells the files of a further pane of a window from those of the first."""
+    return f"-pane-{index}" if (index := PANE.get()) else ""
 
 
 @named("BeamTemporaryDirectory")
@@ -112,6 +145,7 @@ class RepeatableSink:
         names, sink = sorted(results), copy.copy(self._sink)
         sink.shard_name_format = _NamesOfResults(sink.shard_name_format)
         sink.shard_name_format.results = names
+        sink.file_name_suffix = StaticValueProvider(str, f"{_of_pane()}{sink.file_name_suffix.get()}")
         rename_by(sink, partial(_to_be_renamed, sink))
         for _ in sink.finalize_windowed_write(init_result, names, pre_finalized, w):
             pass

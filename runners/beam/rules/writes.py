@@ -18,6 +18,7 @@ from apache_beam.pipeline import AppliedPTransform
 from headrace.runners.beam.beam_private import MoveTemporaryFiles, MultiParDo, WriteRecords, temporary_directory
 from headrace.runners.beam.functions.do_fns import BeamDoFn, BeamView
 from headrace.runners.beam.io.file_writes import (
+    NamesOfPanes,
     TemporaryDirectory,
     directory_of,
     has_plain_directory,
@@ -103,7 +104,8 @@ def _write_parts(made: Translation, step: AppliedPTransform, directory: StaticVa
     for part in step.parts:
         fn = getattr(part.transform, "fn", None)
         if isinstance(fn, MoveTemporaryFiles):
-            _stable(made, _with_fn(part, temporary_directory=directory))
+            naming = NamesOfPanes(fn.file_naming_fn)
+            _stable(made, _with_fn(part, temporary_directory=directory, file_naming_fn=naming))
             if directory is not None and made.source(part).is_bounded:
                 _clean_up(made, part, directory.get())
         elif isinstance(fn, WriteRecords):
