@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from typing import cast
+from zlib import crc32
 
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
@@ -18,6 +19,7 @@ from headrace.sdk.io.files.output_files import PaneMark, StagedFile
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
 from headrace.sdk.transforms.core.par_do import FlatMap, Map, ParDo
+from headrace.sdk.transforms.core.reshuffle import ReshufflePerKey
 from headrace.sdk.transforms.core.steps import GROUPING, runs_by_key
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.transforms.core.write import Write
@@ -42,7 +44,10 @@ class WriteFiles(Write):
 
     Args:
         files: The sink for files of one format.
-        num_shards: Greatest number of files for the elements that are gathered for a pane; 0 or None for 5.
+        num_shards: Number of files: for the whole of a bounded collection, and otherwise for each window and pane, or
+            for each epoch of a collection that has no windows. Elements are then shuffled, and those of a bounded
+            collection without windows are state until its input has ended. There are fewer files if there are fewer
+            elements. 0 or None to leave it to the engine: each task that has rows writes a file.
         windowed_writes: Whether each window has files of its own; False for files as in the global window.
 
     All formats take `if_exists`, which `FileSink` explains.
@@ -53,12 +58,17 @@ class WriteFiles(Write):
         if num_shards is not None and num_shards not in range(_MOST_SHARDS):
             raise ValueError(f"num_shards is {num_shards!r}; give a whole number, 0 to leave it to the engine")
         self._files = files
-        self._shards = num_shards or SHARDS
+        self._shards = num_shards
         self._windowed = windowed_writes
 
     def is_whole(self, inputs: Sequence[PValue]) -> bool:
         """See `Write.is_whole`."""
-        return not any(isinstance(value, PCollection) and self._by_window(value) for value in inputs)
+        given = [value for value in inputs if isinstance(value, PCollection)]
+        return not any(self._by_window(value) or self._number_of_files(value) for value in given)
+
+    def _number_of_files(self, inputs: Collection) -> int:
+        """The number of files that was asked for; 0 for none. A retraction is in the file that its task writes."""
+        return 0 if may_retract(inputs) else self._shards or 0
 
     def _by_window(self, inputs: Collection) -> bool:
         windowing = inputs.windowing
@@ -70,11 +80,25 @@ class WriteFiles(Write):
         if isinstance(inputs, PCollection):
             self._check_clashes(inputs.pipeline)
         if not self.is_whole([inputs]):
-            panes = inputs if _comes_in_panes(inputs) else inputs | "Gather" >> _Gather(self._shards)
-            return panes | "PaneMark" >> Map(_marked) | "Files" >> Write(WindowedFiles(self._files))
+            return self._in_panes(inputs)
         done = super().expand(inputs)
         self._files.show_at_end(inputs.is_bounded)
         return done
+
+    def _in_panes(self, inputs: Collection) -> PValue:
+        """Files of windows and panes, or a number of files that was asked for."""
+        shards = self._number_of_files(inputs)
+        if self._by_window(inputs):
+            panes = inputs if _comes_in_panes(inputs) else inputs | "Gather" >> _Gather(shards or SHARDS)
+            marked = panes | "PaneMark" >> Map(_marked)
+        else:
+            self._files.show_at_end(inputs.is_bounded)
+            if inputs.is_bounded:
+                inputs = inputs | "Whole" >> WindowInto(GlobalWindows()) | "Gather" >> _Gather(shards)
+            marked = inputs | "NoMark" >> Map(_unmarked)
+        if shards:
+            marked = marked | "Shards" >> ParDo(_Shard(shards)) | "ByShard" >> ReshufflePerKey()
+        return marked | "Files" >> Write(WindowedFiles(self._files, by_shard=shards > 0))
 
     def _check_clashes(self, pipeline: BasePipeline) -> None:
         """Raise `ValueError` for another step with the same file names; note later what the pipeline reads."""
@@ -100,6 +124,10 @@ def _marked(
         return element, (None, None, pane.index, pane.is_retraction)
     start = getattr(window, "start_us", None)
     return element, (start if isinstance(start, int) else None, window.end_us, pane.index, pane.is_retraction)
+
+
+def _unmarked(element: object) -> tuple[object, None]:
+    return element, None
 
 
 def _comes_in_panes(collection: Collection) -> bool:
@@ -140,11 +168,14 @@ class _Shard(DoFn):
         self._shards = shards
 
     def start_bundle(self) -> None:
-        """Begin with shard 0, so that a repeated bundle assigns equal shards."""
-        self._next = count()
+        """Begin anew, so that a repeated bundle assigns equal shards."""
+        self._next: Iterator[int] | None = None
 
     def process(self, element: object) -> list[tuple[int, object]]:
         """The element with the number of its shard."""
+        if self._next is None:
+            # Many bundles have one element; they begin with different shards.
+            self._next = count(crc32(repr(element).encode()))
         return [(next(self._next) % self._shards, element)]
 
 
@@ -158,10 +189,12 @@ class WindowedFiles:
 
     Args:
         files: Writes the files of one window and pane.
+        by_shard: Whether elements are pairs of the number of a shard and what `_marked` gives; each shard is a file.
     """
 
-    def __init__(self, files: FileSink) -> None:
+    def __init__(self, files: FileSink, by_shard: bool = False) -> None:
         self._files = files
+        self._by_shard = by_shard
 
     def begin(self, anew: bool) -> bytes | None:
         """See `FileSink.begin`."""
@@ -185,12 +218,14 @@ class WindowedFiles:
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
         """In the task: write hidden files for each window and pane; the receipt lists them with window and pane."""
-        rows_of: dict[PaneMark, list[tuple[object, int]]] = {}
-        for marked, timestamp in batch.rows():
-            element, mark = cast("tuple[object, tuple[int | None, int | None, int, bool]]", marked)
-            rows_of.setdefault(PaneMark(*mark), []).append((element, timestamp))
+        rows_of: dict[tuple[object, PaneMark | None], list[tuple[object, int]]] = {}
+        for value, timestamp in batch.rows():
+            shard, marked = cast("tuple[object, object]", value) if self._by_shard else (0, value)
+            element, mark = cast("tuple[object, tuple[int | None, int | None, int, bool] | None]", marked)
+            key = shard, None if mark is None else PaneMark(*mark)
+            rows_of.setdefault(key, []).append((element, timestamp))
         staged: list[StagedFile] = []
-        for number, (mark, rows) in enumerate(rows_of.items()):
+        for number, ((_, mark), rows) in enumerate(rows_of.items()):
             elements, timestamps = zip(*rows, strict=True)
             parts = self._files.write_parts(Batch(elements, timestamps), epoch, interval, f"{token}-{number}")
             staged += [part._replace(mark=mark) for part in parts]

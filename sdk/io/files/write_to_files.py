@@ -12,6 +12,7 @@ from itertools import count
 from os import fspath
 from typing import BinaryIO, NamedTuple, TypeAlias, cast
 from uuid import NAMESPACE_URL, uuid4, uuid5
+from zlib import crc32
 
 from headrace.lowlevel.stored_names import named, stored_as
 from headrace.sdk.functions.do_fn import DoFn
@@ -316,13 +317,16 @@ class _Shard(DoFn):
         self._destination_fn, self._shards = destination_fn, shards
 
     def start_bundle(self) -> None:
-        """Begin with shard 0, so that a repeated bundle assigns equal shards."""
+        """Begin anew, so that a repeated bundle assigns equal shards."""
         self._next: dict[object, count[int]] = {}
 
     def process(self, element: object) -> list[tuple[tuple[object, int], object]]:
         """The element with its destination and shard."""
         destination = self._destination_fn(element)
-        number = next(self._next.setdefault(destination, count()))
+        if destination not in self._next:
+            # Many bundles have one element; they begin with different shards.
+            self._next[destination] = count(crc32(repr(element).encode()))
+        number = next(self._next[destination])
         return [((destination, number % self._shards), element)]
 
 

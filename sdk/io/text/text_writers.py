@@ -59,8 +59,8 @@ class WriteToText(WriteFiles):
         file_path_prefix: Folder and beginning of the names.
         file_name_suffix: End of the names; `.gz`, `.bz2`, `.xz` and `.zst` also mean compression.
         append_trailing_newlines: Whether each element ends with LF.
-        num_shards: Greatest number of files for a pane of elements that come from no grouping; see `WriteFiles`.
-            Without effect otherwise: each task that has rows writes a file.
+        num_shards: Number of files: of the whole input if it has an end, and otherwise of each window and pane, or of
+            each epoch. 0 leaves it to the engine. See `WriteFiles`.
         compression_type: One of `CompressionTypes`.
         shard_name_template: What stands between prefix and suffix, as `-SSSSS-of-NNNNN`: runs of S stand for the number
             of the shard, N for the number of shards, W or V for the window, U for a random number. Files are then
