@@ -28,6 +28,7 @@ from headrace.runners.spark.jobs.stage_policy import StageExtent
 from headrace.runners.spark.jobs.teardown_job import ask_to_leave
 from headrace.runners.spark.session import driver_address
 from headrace.runners.spark.worker.last_step import noted_step
+from headrace.runners.spark.worker.printed_output import PrintedOutput
 from headrace.runners.spark.worker.task_payload import TaskPayload, packed
 
 _log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class SparkExecutor:
         one_task_epochs: Whether an epoch of little work may run in one stage.
         task_idle_seconds: How long a task that runs such epochs stays without one; 0 if each has a job of its own.
         run: Name of the run on the hosts of its workers.
+        printed: What takes the output of tasks; None if that goes to Spark's logs.
     """
 
     def __init__(
@@ -57,8 +59,9 @@ class SparkExecutor:
         one_task_epochs: bool,
         task_idle_seconds: float,
         run: str,
+        printed: PrintedOutput | None = None,
     ) -> None:
-        self._run_name = run
+        self._run_name, self._printed = run, printed
         self.parallelism = cluster_of(session).parallelism()
         self._session = session
         self._bind, self._pack_payload = bind, pack_payload
@@ -133,6 +136,9 @@ class SparkExecutor:
 
     def _noted(self, messages: Sequence[Message], began: float, is_one: bool) -> list[Message]:
         """Return the messages except those of kind `WORKED`, whose times are passed to the stage policy."""
+        if self._printed is not None:
+            # Before what the driver prints of the epoch.
+            self._printed.drain()
         busy = sum(cast(tuple[float, bytes], unpack(blob))[0] for _, _, kind, blob in messages if kind == WORKED)
         self._extent.took(time.perf_counter() - began, busy, is_one)
         return [message for message in messages if message[2] != WORKED]

@@ -32,6 +32,7 @@ from headrace.runners.spark.jobs.job_error import SparkJobError
 from headrace.runners.spark.session import SparkSetupError, cancel_all, checked, engine_session, open_session
 from headrace.runners.spark.statestore.store_cache import StoreCache
 from headrace.runners.spark.worker.last_step import notes_folder
+from headrace.runners.spark.worker.printed_output import PrintedOutput
 from headrace.runners.spark.worker.task_payload import TaskPayload, packed
 
 _log = logging.getLogger(__name__)
@@ -105,8 +106,8 @@ class SparkRunner:
             # Spark does the same at Ctrl-C.
             changes.let_go = partial(cancel_all, session)
             prepare_workers(session)
-            with _checkpoint_location(options, session) as location:
-                return self._run(topology, code, options, session, location, changes)
+            with _checkpoint_location(options, session) as location, _printed(session) as printed:
+                return self._run(topology, code, options, session, location, changes, printed)
 
     def _run(
         self,
@@ -116,6 +117,7 @@ class SparkRunner:
         session: SparkSession,
         location: str,
         changes: Changes,
+        printed: PrintedOutput | None,
     ) -> RunResult:
         clock = SystemClock()
         journal, store = open_checkpoint(
@@ -124,9 +126,17 @@ class SparkRunner:
         if journal.topology is not topology:
             topology, code = journal.topology, packed(journal.topology)
         bind = partial(bound, store=store, options=self._streams)
-        pack_payload = partial(TaskPayload.of, store=store, run=journal.identity, cache_bytes=options.cache_bytes)
+        pack_payload = partial(
+            TaskPayload.of,
+            store=store,
+            run=journal.identity,
+            cache_bytes=options.cache_bytes,
+            printed="" if printed is None else printed.path,
+        )
         stages = options.one_task_epochs, options.task_idle_seconds
-        executor = SparkExecutor(engine_session(session), topology, code, bind, pack_payload, *stages, journal.identity)
+        executor = SparkExecutor(
+            engine_session(session), topology, code, bind, pack_payload, *stages, journal.identity, printed
+        )
         try:
             with new_objects_only():
                 return Driver(executor.topology, executor, journal, clock, options, self._steps, changes).run()
@@ -154,6 +164,19 @@ def _checkpoint_location(options: RunOptions, session: SparkSession) -> Iterator
         )
     with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
         yield folder
+
+
+@contextmanager
+def _printed(session: SparkSession) -> Iterator[PrintedOutput | None]:
+    """Yield what takes the output of tasks, if these are on this machine."""
+    if not cluster_of(session).is_local():
+        yield None
+        return
+    printed = PrintedOutput()
+    try:
+        yield printed
+    finally:
+        printed.close()
 
 
 @contextmanager

@@ -132,7 +132,7 @@ def job(session: SparkSession) -> list[object]:
     return [groups, sorted(workers), context.getLocalProperty("mine")]
 
 
-JOB: list[object] = [40, [[700, "mimalloc"]], "kept"]
+JOB: list[object] = [40, [[gc.get_threshold()[0], pa.default_memory_pool().backend_name]], "kept"]
 """What the job gives with every setting: workers are as Spark has made them."""
 
 

@@ -235,7 +235,7 @@ class _EpochLoop:
         for _ in batches:
             # The batches are empty: they exist because every plan begins with a DataFrame.
             continue
-        with suppress(*CUT), _joined(self.address, self.secret) as connection:
+        with suppress(*CUT), _joined(self.address, self.secret) as connection, PROCESS.tuned(self.payload):
             self._stay(connection)
         return iter(())
 

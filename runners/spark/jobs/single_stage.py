@@ -43,10 +43,10 @@ class SingleStage:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the epoch."""
         began = time.perf_counter()
-        task, contents, host = PROCESS.begin_task(self.payload, whole_epoch=True)
-        share = Share(task.partitionId(), self.width)
-        messages = list(messages_of_property(task, 0, batches) if self.by_property else messages_of(batches))
-        yield from batches_of(run_stage(contents.program, host, self.tasks, share, messages, began))
+        with PROCESS.task(self.payload, whole_epoch=True) as (task, contents, host):
+            share = Share(task.partitionId(), self.width)
+            messages = list(messages_of_property(task, 0, batches) if self.by_property else messages_of(batches))
+            yield from batches_of(run_stage(contents.program, host, self.tasks, share, messages, began))
 
 
 class Share(NamedTuple):

@@ -48,14 +48,14 @@ class StageFunction:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the task."""
         began = time.perf_counter()
-        task, contents, host = PROCESS.begin_task(self.payload)
-        index = task.partitionId()
-        messages = messages_of_property(task, index, batches) if self.by_property else messages_of(batches)
-        if self.number == 0:
-            output = read_splits(contents.program, host, index, messages)
-        else:
-            output = run_level(contents.program, host, self.number, index, messages)
-        yield from batches_of(host.finish(worked(output, began)))
+        with PROCESS.task(self.payload) as (task, contents, host):
+            index = task.partitionId()
+            messages = messages_of_property(task, index, batches) if self.by_property else messages_of(batches)
+            if self.number == 0:
+                output = read_splits(contents.program, host, index, messages)
+            else:
+                output = run_level(contents.program, host, self.number, index, messages)
+            yield from batches_of(host.finish(worked(output, began)))
 
 
 def worked(messages: Iterable[Message], began: float, digest: Callable[[], bytes] = bytes) -> Iterator[Message]:

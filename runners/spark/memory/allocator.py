@@ -21,13 +21,15 @@ _GROWN = 64 << 20
 """Bytes by which a process may grow before it returns freed memory to the system."""
 
 
-@cache
 def settle() -> None:
-    """Let Arrow allocate by the C library, so that memory freed by either can be reused by the other.
-
-    Only the first call in a process has an effect.
-    """
+    """Let Arrow allocate by the C library, so that memory freed by either can be reused by the other."""
     pa.set_memory_pool(pa.system_memory_pool())
+    _bound_arenas()
+
+
+@cache
+def _bound_arenas() -> None:
+    """Bound the arenas once; glibc keeps to the first bound, so a process has it for good."""
     if (mallopt := c_function("mallopt")) is not None:
         mallopt(_ARENA_MAX, _ARENAS)
 

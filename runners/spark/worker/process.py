@@ -12,12 +12,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pyarrow as pa
 from pyspark import TaskContext
 
 from headrace.runners.spark.memory.allocator import settle
 from headrace.runners.spark.worker.host import SparkHost
 from headrace.runners.spark.worker.last_step import LastStep
 from headrace.runners.spark.worker.loaded_runs import LoadedRuns
+from headrace.runners.spark.worker.printed_output import flush, printing_to
 from headrace.runners.spark.worker.records_read import RecordsRead
 from headrace.runners.spark.worker.task_payload import PayloadContents, TaskPayload
 
@@ -66,28 +68,44 @@ class WorkerProcess:
         self._runs = LoadedRuns(self.last_step.step)
         self._garbage = GarbageThresholds()
 
-    def begin_task(
-        self, payload: TaskPayload, whole_epoch: bool = False
-    ) -> tuple[TaskContext, PayloadContents, SparkHost]:
-        """Prepare for one of Spark's tasks; returns the task, its unpacked payload, and the host."""
-        task = current_task()
+    @contextmanager
+    def tuned(self, payload: TaskPayload) -> Iterator[None]:
+        """Inside, memory and standard output of this process are those of a task of the run; then as they were before.
+
+        The program's own tasks use the same processes.
+        """
+        thresholds, pool = gc.get_threshold(), pa.default_memory_pool()
         self._garbage.task_begins()
         settle()
-        self.last_step.task_begins()
-        contents, host = self._runs.take(payload)
-        self.last_step.belongs_to(contents.run)
-        host.begin(task.attemptNumber(), whole_epoch)
-        return task, contents, host
+        try:
+            with printing_to(payload.printed):
+                yield
+        finally:
+            gc.set_threshold(*thresholds)
+            pa.set_memory_pool(pool)
+
+    @contextmanager
+    def task(
+        self, payload: TaskPayload, whole_epoch: bool = False
+    ) -> Iterator[tuple[TaskContext, PayloadContents, SparkHost]]:
+        """Prepare for one of Spark's tasks; yields the task, its unpacked payload, and the host."""
+        with self.tuned(payload):
+            task = current_task()
+            self.last_step.task_begins()
+            contents, host = self._runs.take(payload)
+            self.last_step.belongs_to(contents.run)
+            host.begin(task.attemptNumber(), whole_epoch)
+            yield task, contents, host
 
     @contextmanager
     def epoch(self, payload: TaskPayload) -> Iterator[tuple[PayloadContents, SparkHost]]:
         """Prepare for one epoch of a task that runs many; yields the unpacked payload, and the host."""
-        settle()
         self.last_step.task_begins()
         contents, host = self._runs.take(payload)
         self.last_step.belongs_to(contents.run)
         host.begin(current_task().attemptNumber(), whole_epoch=True)
         yield contents, host
+        flush()
         self._garbage.epoch_ends()
 
     def begin_snapshot(self, payload: TaskPayload) -> tuple[PayloadContents, SparkHost]:
@@ -98,7 +116,8 @@ class WorkerProcess:
 
     def leave(self, payload: TaskPayload) -> None:
         """Tear down the user code of a run that has ended."""
-        self._runs.leave(payload)
+        with self.tuned(payload):
+            self._runs.leave(payload)
 
     def end(self) -> None:
         """Tear down the user code of all runs, as the process ends."""

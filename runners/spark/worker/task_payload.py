@@ -78,12 +78,16 @@ class TaskPayload:
 
     data: bytes
     digest: bytes
+    printed: str = ""
+    """The socket that takes what user code prints (`PrintedOutput`); empty if that goes to Spark's logs."""
 
     @classmethod
-    def of(cls, topology: bytes, store: ObjectStorage, run: str, cache_bytes: int = 0) -> TaskPayload:
+    def of(
+        cls, topology: bytes, store: ObjectStorage, run: str, cache_bytes: int = 0, printed: str = ""
+    ) -> TaskPayload:
         """Pack a payload; `topology` is what `packed` returned."""
         data = cloudpickle.dumps((topology, carried(store), run, cache_bytes))
-        return cls(data, blake2b(data, digest_size=16).digest())
+        return cls(data, blake2b(data, digest_size=16).digest(), printed)
 
     def unpack(self) -> PayloadContents:
         """The contents, with new instances at each call; `LoadedRuns` keeps them from task to task."""

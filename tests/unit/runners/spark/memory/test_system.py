@@ -37,7 +37,7 @@ def no_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_memory_without_linux() -> None:
     assert (system.own_bytes(), system.file_bytes()) == (0, 0)
     assert system.c_function("mallopt") is None
-    allocator.settle.__wrapped__()
+    allocator._bound_arenas.__wrapped__()
     allocator.give_back()
     allocator.Trim().task_ends()
     pages = mmap_release.MappedPages()
