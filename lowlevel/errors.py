@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shlex
 
 from headrace.lowlevel.stored_names import stored_as
 
@@ -140,11 +141,11 @@ class StoredClassError(StepError):
     def __str__(self) -> str:
         where = f"step {self.step!r} cannot go on: " if self.step else ""
         module, _, name = self.name.rpartition(".")
-        discard = f"--discard_stored={self.step}" if self.step else "--discard_stored with its label"
+        removed = shlex.quote(f"--allow_removed={self.step or 'LABEL'}")
         return (
             f"{where}stored data names {self.name}, which {self.problem}; put the class back as it was, give its new "
-            f"place this name (`{name} = ...` in module {module}), or begin the step without its stored data "
-            f"({discard}). Nothing of this epoch is committed"
+            f"place this name (`{name} = ...` in module {module}), or begin the step without its stored data: give it "
+            f"another label, and start once with {removed}. Nothing of this epoch is committed"
         )
 
 

@@ -49,6 +49,11 @@ def rows_to(branch: int) -> CallSink:
     return CallSink(deliver)
 
 
+def shown(key: Any) -> str:
+    """A key as text, which tells keys of the program's class from others."""
+    return key if isinstance(key, str) else f"Key {key.name}"
+
+
 def stops(epoch: int, rows: object) -> None:
     """Ends the process after the epoch in `LAST_EPOCH`, as a kill would."""
     if epoch >= int(os.environ.get(LAST_EPOCH) or 1_000_000):
@@ -58,13 +63,20 @@ def stops(epoch: int, rows: object) -> None:
 # Branches
 
 _OPERATIONS: dict[str, Callable[[Iterable[int]], int]] = {"sum": sum, "max": max, "min": min}
+_KEY = """
+@dataclasses.dataclass(frozen=True)
+class Key:
+    name: str
+"""
+_ADDED_FIELD = '    kind: str = "usual"\n'
 HEAD = """\
+import dataclasses
 import functools
 
 import headrace as beam
 from headrace.transforms.userstate import CombiningValueStateSpec
-from tests.properties.edits.programs import Numbers, rows_to, stops
-
+from tests.properties.edits.programs import Numbers, rows_to, shown, stops
+KEY
 
 def at_least(low):
     return lambda values: max(low, max(values))
@@ -99,6 +111,9 @@ class Branch:
     letter: str = "v"
     """The parameter of its lambda."""
     label: str | None = None
+    has_class: bool = False
+    """Whether its keys are instances of the program's class."""
+    is_float: bool = False
 
     def combine(self, values: Sequence[int]) -> int:
         """What its function makes of values or results."""
@@ -149,9 +164,10 @@ class Branch:
             "state": f"Keep{self.number}()",
         }[self.kind]
         step = {"state": f"beam.ParDo({function})"}.get(self.kind, f"beam.CombinePerKey({function})")
-        times = f"beam.Map(lambda pair: (pair[0], {self.factor} * pair[1]))"
+        key, value = "Key(pair[0])" if self.has_class else "pair[0]", f"{self.factor}{'.0' * self.is_float} * pair[1]"
+        times = f"beam.Map(lambda pair: ({key}, {value}))"
         if self.kind == "globally":
-            times = f"beam.Map(lambda pair: {self.factor} * pair[1])"
+            times = f"beam.Map(lambda pair: {value})"
             step = f"beam.CombineGlobally({function}).without_defaults()"
         named = "" if self.label is None else f"{self.label!r} >> "
         last = [] if self.kind != "globally" else ['        | beam.Map(lambda value: ("all", value))']
@@ -161,6 +177,7 @@ class Branch:
             f"        | {times}",
             f"        | {named}{step}",
             *last,
+            "        | beam.MapTuple(lambda key, value: (shown(key), value))",
             f'        | "out {self.number}" >> beam.io.Write(rows_to({self.number}))',
             "    )",
         ]
@@ -175,6 +192,10 @@ class Program:
     """Comment lines above each branch."""
     elsewhere: bool = False
     """Whether the steps are in a function of another module."""
+    has_module: bool = False
+    """Whether the class of keys has a module of its own."""
+    has_field: bool = False
+    """Whether the class of keys has a second field."""
 
     def files(self) -> dict[str, str]:
         """Name of a file -> its text; `program.py` is the one to run."""
@@ -182,10 +203,14 @@ class Program:
         body.append('    _ = numbers | "stop" >> beam.io.ForeachEpoch(stops)')
         for branch, comments in zip(self.branches, self.comments, strict=True):
             body += [f"    # {'x' * line}" for line in range(comments)] + branch.lines()
-        text = HEAD + "".join(branch.definitions() for branch in self.branches) + "\n\n" + "\n".join(body) + "\n"
+        key = _KEY + (_ADDED_FIELD if self.has_field else "")
+        files = {"keys_of_program.py": f"import dataclasses\n\n{key}"} if self.has_module else {}
+        head = HEAD.replace("KEY", "from keys_of_program import Key\n" if self.has_module else f"\n{key}")
+        text = head + "".join(branch.definitions() for branch in self.branches) + "\n\n" + "\n".join(body) + "\n"
         if not self.elsewhere:
-            return {"program.py": text + _MAIN}
+            return {**files, "program.py": text + _MAIN}
         return {
+            **files,
             "steps_of_program.py": text,
             "program.py": f"import headrace as beam\nfrom steps_of_program import pipeline\n{_MAIN}",
         }
@@ -199,8 +224,9 @@ class Program:
 class Editor:
     """Writes a program, and edits it."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, edits_fields: bool = False) -> None:
         self.rng = rng
+        self._edits_fields = edits_fields
         self._made = 0
         self.program = Program()
         for _ in range(rng.randint(2, 4)):
@@ -217,6 +243,7 @@ class Editor:
             rng.choice([1, 1, 7, 31]) if rng.random() < 0.5 else 2 * number + 101,
             100 * rng.randint(1, 3) + 5000 * rng.randint(0, 1),
             label=label,
+            has_class=rng.random() < 0.5,
         )
 
     def snapshot(self) -> Program:
@@ -229,6 +256,10 @@ class Editor:
             self.rng.choice([self._comment, self._add, self._add, self._remove, self._move, self._change, self._name])()
         if self.rng.random() < 0.2:
             self.program.elsewhere = not self.program.elsewhere
+        if self.rng.random() < 0.3:
+            self.program.has_module = not self.program.has_module
+        if self._edits_fields and self.rng.random() < 0.1:
+            self.program.has_field = not self.program.has_field
 
     def _comment(self) -> None:
         place = self.rng.randrange(len(self.program.comments))
@@ -255,6 +286,8 @@ class Editor:
         change: dict[str, Any] = {"letter": self.rng.choice("vwx")}
         if self.rng.random() < 0.5:
             change = {"operation": self.rng.choice(list(_OPERATIONS)), "low": branch.low + 10}
+        if self.rng.random() < 0.3:
+            change = {"has_class": not branch.has_class} if self.rng.random() < 0.5 else {"is_float": True}
         self.program.branches[place] = replace(branch, **change)
 
     def _name(self) -> None:
@@ -280,7 +313,7 @@ class State:
         totals: dict[str, int] = {}
         for branch, begin, end in self.parts:
             for number in range(begin, end):
-                key = "all" if of.kind == "globally" else f"k{number % KEYS}"
+                key = "all" if of.kind == "globally" else f"{'Key ' * branch.has_class}k{number % KEYS}"
                 value = branch.factor * (number + 1)
                 before = [totals[key]] if key in totals else []
                 totals[key] = branch.combine([*before, value])
