@@ -12,6 +12,7 @@ pandas DataFrame.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -32,12 +33,15 @@ from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.windowed_value import WindowedValue
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner, run_options
 from headrace.sdk.pipeline.tracebacks import shorten
+from headrace.sdk.testing.stream import TestStream
 from headrace.sdk.transforms.core.par_do import Map
+from headrace.sdk.transforms.core.source import Source
 from headrace.sdk.transforms.core.steps import side_inputs_of
 from headrace.sdk.transforms.core.write import Write
 from headrace.sdk.windows import BoundedWindow
 
 __all__ = ["collect", "show"]
+_log = logging.getLogger(__name__)
 
 _LABEL = "interactive"
 
@@ -58,7 +62,7 @@ def collect(
 
     Raises:
         TypeError: `pcoll` is not a collection.
-        ValueError: `n` is less than 0, or the input never ends, so that the elements would never be complete.
+        ValueError: `n` is less than 0, or a source has no end, so that the elements would never be complete.
         StepError: A step raised; the error is also an instance of the class that the step raised, as with
             `Pipeline.run`.
 
@@ -111,7 +115,9 @@ def _windowed_values(pcoll: PCollection[object], runner: Runner) -> list[Windowe
         delivered[epoch] = [_windowed(cast("_Told", value)) for value, _ in rows]
 
     pipeline = pcoll.pipeline
-    steps = [*_made_by(pipeline, pcoll), *_tap(pipeline, pcoll, CallSink(deliver))]
+    needed = _made_by(pipeline, pcoll)
+    _require_end(needed)
+    steps = [*needed, *_tap(pipeline, pcoll, CallSink(deliver))]
     options = replace(cast(RunOptions, run_options(pipeline.options)), checkpoint=None)
     _run(runner, compile_steps(steps), options)
     return [element for epoch in sorted(delivered) for element in delivered[epoch]]
@@ -138,6 +144,26 @@ def _made_by(pipeline: BasePipeline, pcoll: PCollection[object]) -> list[Step]:
             waiting += [value for value in step.inputs if isinstance(value, PCollection)]
             waiting += [side.pvalue for side in side_inputs_of(step)]
     return [step for step in pipeline.steps if id(step) in needed]
+
+
+def _require_end(steps: Sequence[Step]) -> None:
+    """Raise `ValueError` for a source without an end, and warn of a step that may have none."""
+    for step in steps:
+        transform = step.transform
+        if isinstance(transform, TestStream):
+            continue
+        if isinstance(transform, Source) and not transform.is_bounded:
+            raise ValueError(
+                f"source {step.full_label!r} has no end, so its elements would never be complete; read it with an end "
+                "(ReadFromKafka with bounded=True, files without continuous=True), or run the pipeline with a sink"
+            )
+        begins = all(value.is_bounded for value in step.inputs if isinstance(value, PCollection))
+        if begins and any(not output.is_bounded for output in step.outputs.values()):
+            _log.warning(
+                "step %r may have no end; if it has none, this waits for ever: interrupt it, and give the step an end, "
+                "such as the stop_timestamp of PeriodicImpulse",
+                step.full_label,
+            )
 
 
 def _tap(pipeline: BasePipeline, pcoll: PCollection[object], sink: CallSink) -> Iterable[Step]:

@@ -50,6 +50,8 @@ class Ticks(BaseInjector):
 class ReadTicks(Source):
     """An endless source."""
 
+    is_bounded = False
+
     def injector(self) -> BaseInjector:
         return Ticks()
 

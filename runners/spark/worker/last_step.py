@@ -67,7 +67,7 @@ class LastStep:
         self._run, self._note = run, None
         with suppress(OSError, ValueError, CheckpointError):
             folder = notes_folder(run)
-            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = os.open(folder / str(os.getpid()), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
             os.write(file, b"".ljust(_BYTES))
             self._note = mmap(file, _BYTES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import subprocess
 import sys
 import traceback
@@ -17,7 +18,10 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.recording import Recording
 from headrace.runners.interactive import interactive_beam as ib
 from headrace.sdk.pipeline.tracebacks import FULL
+from headrace.sdk.transforms.core.source import Source
+from headrace.testing.test_stream import TestStream
 from headrace.transforms.window import FixedWindows, IntervalWindow, TimestampedValue
+from tests.unit.sdk.operators.splittable.test_splittable_par_do import Ticks
 
 HERE = Path(__file__).name
 
@@ -163,3 +167,27 @@ def test_a_shell_shows_few_lines(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert ended.stderr.count('File "') == 2, ended.stderr
     assert ended.stderr.count("program.py") == 2
+
+
+class TestInputWithoutAnEnd:
+    def test_a_source_is_refused_with_what_to_do(self):
+        class Endless(Source):
+            is_bounded = False
+
+            def injector(self):
+                raise AssertionError("nothing is read")
+
+        rows = beam.Pipeline("LocalRunner") | "Clicks" >> Endless() | beam.Map(abs)
+        for n in (math.inf, 3):
+            with pytest.raises(ValueError, match=r"source 'Clicks' has no end, .* read it with an end \(ReadFromKafka"):
+                ib.collect(rows, n=n)
+
+    def test_a_step_that_may_have_none_is_named_while_it_runs(self, caplog):
+        ticks = beam.Pipeline("LocalRunner") | beam.Create([3]) | "Ticks" >> beam.ParDo(Ticks())
+        assert len(ib.collect(ticks)) == 3
+        assert "step 'Ticks' may have no end; if it has none, this waits for ever" in caplog.text
+
+    def test_a_test_stream_ends(self, caplog):
+        stream = TestStream().add_elements([1, 2]).advance_watermark_to_infinity()
+        assert sorted(ib.collect(beam.Pipeline("LocalRunner") | stream)) == [1, 2]
+        assert not caplog.text

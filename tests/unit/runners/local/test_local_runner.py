@@ -1,5 +1,7 @@
 """The local runner and the driver's loop: epochs, levels, circles, holds, wall time, errors, any order of tasks."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from headrace.lowlevel import (
     TimeDomain,
     Topology,
 )
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, MemorySplit
 from headrace.lowlevel.records.record import Batch
 from headrace.runners.engine.clock import LocalClock, ManualClock, SkippingClock
 from headrace.runners.engine.driver.topology_change import Changes
@@ -293,3 +296,54 @@ def test_the_time_of_the_machine(waits, kind):
     for each in (runner, given_clock):
         each.keep_time(waits)
     assert type(runner.clock) is kind and type(given_clock.clock) is ManualClock
+
+
+class TestTheClockOfAProgram:
+    """A program that makes a LocalRunner has the machine's clock; nothing happens early while its input goes on."""
+
+    class Ticks(BaseInjector):
+        """A record now, and one after a while."""
+
+        def __init__(self, seconds):
+            self._seconds = seconds
+
+        def start(self):
+            return 0
+
+        def plan(self, position, limit, splits):
+            now = time.time_ns() // 1000
+            if position == 0:
+                return Delivery([MemorySplit(Batch([("a", now)], [now]))], now, 0)
+            if now - position < self._seconds * 1e6:
+                return Delivery([], position, 0, idle=True)
+            return Delivery([], position, done=True)
+
+    class Timed(Computation):
+        def process_record(self, record, context):
+            context.set_timer("due", context.wall_time + 200_000, TimeDomain.WALL_TIME)
+            context.produce("out", ("record", context.wall_time))
+
+        def process_timer(self, timer, context):
+            context.produce("out", ("timer", context.wall_time))
+
+    def run(self, seconds):
+        told, topology = [], Topology()
+        topology.injector("in", self.Ticks(seconds))
+        topology.computation("timed", self.Timed(), {"in": lambda value: value[0]}, ["out"])
+        topology.sink("out", "out", CallSink(lambda epoch, rows: told.extend(value for value, _ in rows)))
+        began = time.process_time()
+        LocalRunner().run_topology(topology, RunOptions(poll_seconds=0.02))
+        return told, time.process_time() - began
+
+    def test_a_timer_fires_once_at_its_time(self):
+        before = time.time_ns() // 1000
+        told, _ = self.run(1.0)
+        (first, began), (second, fired) = told
+        assert (first, second) == ("record", "timer")
+        assert before <= began < before + 30_000_000
+        assert 200_000 <= fired - began < 20_000_000
+        assert fired <= time.time_ns() // 1000, "the clock has not jumped"
+
+    def test_waiting_takes_next_to_no_processor_time(self):
+        _, seconds = self.run(1.5)
+        assert seconds < 0.6

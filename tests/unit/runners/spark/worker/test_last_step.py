@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.runners.spark.worker.last_step import MARK, LastStep
+from headrace.runners.spark.statestore.store_cache import ROOT_VARIABLE
+from headrace.runners.spark.worker.last_step import MARK, LastStep, noted_step, notes_folder
 
 
 @pytest.fixture
@@ -62,3 +63,20 @@ def test_a_crash_after_the_file_is_gone_writes_into_no_other_file(file: Path, mo
     file.unlink()
     words.task_begins()
     assert not faulthandler.is_enabled(), "the next file that is opened gets the descriptor"
+
+
+def test_a_driver_of_the_host_reads_the_step_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
+    step = LastStep()
+    assert noted_step("run") == ""
+    step.belongs_to("run")
+    assert noted_step("run") == ""
+    step.step("Enrich")
+    assert noted_step("run") == "Enrich" and noted_step("another") == ""
+    step.step(lambda frame=None: "found only in this process")
+    assert noted_step("run") == "Enrich"
+    (notes_folder("run") / "999999999").write_bytes(b"of a process that is gone")
+    assert noted_step("run") == "Enrich"
+    assert [note.name for note in notes_folder("run").iterdir()] == [str(os.getpid())]
+    step.step("")
+    assert noted_step("run") == ""
