@@ -180,7 +180,7 @@ def _of_steps(steps: list[StepFigures], computations: Sequence[str]) -> Iterator
         counter = CounterMetricFamily(f"headrace_{name}", told, labels=["step"])
         counts = {step.step: getattr(step, name) for step in steps}
         if name in _FROM_ZERO:
-            counts = dict.fromkeys(computations, 0) | {label: number or 0 for label, number in counts.items()}
+            counts = dict.fromkeys(computations, 0) | {label: count for label, count in counts.items() if count}
         for label, number in counts.items():
             if number is not None:
                 counter.add_metric([label], number)
