@@ -66,9 +66,11 @@ def advance(store: LmdbStateStore, chain: Sequence[str], read: Read) -> None:
 
     `chain` names the files of the state, oldest first: a snapshot or a first delta, then deltas. Each attempt writes
     files of other names, so a store whose position is in the chain lacks just the files after that position, and any
-    other store is made again from the beginning.
+    other store is made again from the beginning. If another attempt, whose chain is another one, does so with the same
+    store meanwhile, all files are applied in one transaction; else both could begin again without end.
     """
     target = chain[-1] if chain else ""
+    begun = False
     store.remember_chain(chain, read)
     while (position := store.refresh()) != target:
         if position in chain:
@@ -79,9 +81,15 @@ def advance(store: LmdbStateStore, chain: Sequence[str], read: Read) -> None:
                 store.note_applied(position, name, deltas)
         elif chain:
             # A snapshot may not fit into memory.
-            store.extend(position, chain[0], partial(read, chain[0]), clear=position != "")
+            names = chain if begun else chain[:1]
+            store.extend(position, names[-1], partial(_read_all, read, names), clear=position != "")
+            begun = True
         else:
             store.extend(position, "", tuple, clear=True)
+
+
+def _read_all(read: Read, names: Sequence[str]) -> Iterator[Delta]:
+    return (delta for name in names for delta in read(name))
 
 
 class StoreCache:

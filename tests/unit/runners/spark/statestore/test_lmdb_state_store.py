@@ -220,6 +220,33 @@ def test_copies_that_other_processes_extend(tmp_path: Path) -> None:
     assert contents(store) == contents(model)
 
 
+def rebuild(path: str, name: str, rounds: int) -> None:
+    """Bring a store to the end of a chain, again and again; reading a file takes a while."""
+
+    def read(file: str) -> list[Delta]:
+        time.sleep(0.002)
+        return [load(int(file[1:]), 20)]
+
+    store, names = LmdbStateStore(Path(path)), [f"{name}{step}" for step in range(20)]
+    for _ in range(rounds):
+        advance(store, names, read)
+        assert store.position == names[-1] and store.count()["keys"] > 0
+        store.release()
+
+
+def test_attempts_with_different_chains_do_not_clear_a_store_in_turns_without_end(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    attempts = [spawn.Process(target=rebuild, args=(str(tmp_path), name, 5)) for name in "ab"]
+    for attempt in attempts:
+        attempt.start()
+    for attempt in attempts:
+        attempt.join(timeout=60)
+    hanging = [attempt for attempt in attempts if attempt.is_alive()]
+    for attempt in hanging:
+        attempt.kill()
+    assert not hanging and [attempt.exitcode for attempt in attempts] == [0, 0]
+
+
 LIMITED = """
 import resource, sys
 from pathlib import Path
