@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -167,3 +168,76 @@ def test_a_class_that_is_gone_or_has_changed_is_named(edit, place, module, tmp_p
         run(place, maker(page), checkpoint)
     assert f"stored data names {BEFORE}.Page, which {said}" in str(raised.value)
     assert raised.value.step in ("Sum", "Group", "List", "Remember")
+
+
+def test_rows_of_a_sink_whose_class_is_gone_are_named_at_the_start(module, tmp_path):
+    checkpoint = str(tmp_path / "checkpoint")
+    page = module(BEFORE, DATACLASS)
+
+    def write(scheduler: Scheduler) -> list[object]:
+        rows: list[object] = []
+        with beam.Pipeline(LocalRunner(scheduler=scheduler), PipelineOptions(checkpoint=checkpoint)) as pipeline:
+            pages = pipeline | beam.Create([0, 1]) | "Page" >> beam.Map(lambda number: page(number))
+            _ = pages | "Out" >> beam.io.Write(CallSink(lambda epoch, its: rows.extend(row for row, _ in its)))
+        return rows
+
+    class DiesBeforeDelivery(Scheduler):
+        def step(self, name: str, epoch: int) -> None:
+            if (name, epoch) == ("deliver", 1):
+                raise Crash("as planned")
+
+    with suppress(Crash):
+        write(DiesBeforeDelivery())
+    module(AFTER, "")
+    with pytest.raises(StoredClassError, match=rf"step 'Out' cannot go on: stored data names {BEFORE}\.Page, which"):
+        write(Scheduler())
+    moved = module(AFTER, DATACLASS)
+    assert write(Scheduler()) == [moved(0), moved(1)]
+
+
+PROGRAM = """
+import sys
+from dataclasses import dataclass
+
+import headrace as beam
+from headrace.options.pipeline_options import PipelineOptions
+from headrace.runners.local import Crash, LocalRunner, Scheduler
+
+
+@dataclass(frozen=True)
+class Page:
+    number: int
+
+
+def pipeline(pipeline):
+    pairs = pipeline | beam.Create(range(12)) | "Pair" >> beam.Map(lambda n: (Page(n % 2), n))
+    _ = pairs | "Sum" >> beam.CombinePerKey(sum) | "Print" >> beam.Map(print)
+
+
+class Dies(Scheduler):
+    def step(self, name, epoch):
+        if (name, epoch) == ("delivered", 2):
+            raise Crash("as planned")
+
+
+if __name__ == "__main__":
+    options = PipelineOptions(checkpoint=sys.argv[1], max_records_per_epoch=4)
+    try:
+        with beam.Pipeline(LocalRunner(scheduler=Dies()), options) as made:
+            pipeline(made)
+    except Crash:
+        print("died")
+"""
+
+
+def test_a_program_begun_by_python_goes_on_with_headrace_run(tmp_path):
+    (tmp_path / "pages.py").write_text(PROGRAM, encoding="utf-8")
+
+    def said(*command: str) -> list[str]:
+        ran = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout.splitlines()
+
+    assert said("pages.py", "state") == ["died"]
+    again = said("-m", "headrace", "run", "pages.py", "--runner=LocalRunner", "--checkpoint=state", "--no-progress")
+    assert again[:2] == ["(Page(number=0), 30)", "(Page(number=1), 36)"]
