@@ -96,6 +96,8 @@ class Delivery:
     """Whether the input has ended; the watermark is then `MAX_TIMESTAMP`."""
     clock: int | None = None
     """The wall-clock time of this epoch, microseconds UTC; None for the runner's clock. Tests set it."""
+    latest: int = MAX_TIMESTAMP
+    """The latest timestamp that moves a heuristic watermark, microseconds UTC; later ones are counted and named."""
     idle: bool = False
     """Whether there is nothing to read and nothing has changed; an epoch is then needed only if a timer is due."""
     quiet_seconds: float | None = None

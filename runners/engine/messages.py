@@ -78,6 +78,8 @@ class EpochSpec:
     if tasks tell each other how far they are."""
     agreements: Mapping[str, bytes] = field(default_factory=dict)
     """Sink -> what its tasks must know; see `AgreeingSink`."""
+    latest: Mapping[str, int] = field(default_factory=dict)
+    """Injector stream -> `Delivery.latest`, where there is a bound."""
     _packed: bytes = field(default=b"", init=False, repr=False, compare=False)
     """The spec as bytes, made by the first pickling."""
 
@@ -180,6 +182,8 @@ class Report:
     """(computation, interval) -> time of the earliest wall-time timer, microseconds UTC."""
     greatest: dict[str, int] = field(default_factory=dict)
     """Injector stream -> greatest timestamp read."""
+    ahead: dict[str, int] = field(default_factory=dict)
+    """Injector stream -> greatest timestamp read that is after `EpochSpec.latest`."""
     lateness: dict[str, Lateness] = field(default_factory=dict)
     """Injector stream -> lateness of the records that this task read; only if a consumer needs it."""
     findings: dict[str, list[object]] = field(default_factory=dict)

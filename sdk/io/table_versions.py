@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
 from headrace.lowlevel.stored_names import named
-from headrace.lowlevel.time import Duration, DurationTypes
+from headrace.lowlevel.time import MAX_TIMESTAMP, Duration, DurationTypes
+from headrace.lowlevel.watermarks.far_future import DAY
 from headrace.sdk.io.files.reading.pieces import Pieces
 from headrace.sdk.io.tables import check_column_names
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
@@ -97,7 +98,11 @@ class TableInjector(BaseInjector, ABC, Generic[FileT]):
         done = at.file >= len(self._files(at)) and self.is_last(at)
         idle = not pieces and not done
         quiet = max(0.0, self._looked + self._interval - time.monotonic()) if idle else None
-        return Delivery(_for_tasks(pieces, splits), at.plain(), done=done, idle=idle, quiet_seconds=quiet)
+        follows = self.max_delay is not None and not self.is_last(at)
+        latest = time.time_ns() // 1000 + DAY if follows else MAX_TIMESTAMP
+        return Delivery(
+            _for_tasks(pieces, splits), at.plain(), done=done, latest=latest, idle=idle, quiet_seconds=quiet
+        )
 
     def _files(self, at: TablePosition) -> list[FileT]:
         if self._known is None or self._known[:2] != (at.version, at.is_whole):

@@ -95,3 +95,12 @@ def delay_micros(max_delay: DurationTypes) -> int:
     if micros < 0:
         raise ValueError(f"max_delay is {max_delay!r:.80} s; give 0 or more seconds")
     return micros
+
+
+def ahead_micros(max_ahead: DurationTypes | None) -> int | None:
+    """`max_ahead` in microseconds; None for no bound.
+
+    >>> ahead_micros(60), ahead_micros(None)
+    (60000000, None)
+    """
+    return None if max_ahead is None else Duration.of(max_ahead).micros

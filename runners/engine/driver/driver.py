@@ -14,11 +14,13 @@ from headrace.lowlevel.errors import FencedError
 from headrace.lowlevel.injectors.injector import CommittedInjector, EndingInjector, StoringInjector, WakingInjector
 from headrace.lowlevel.metric import MetricValues, added
 from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.watermarks.far_future import far_future_message
 from headrace.runners.engine.activity import Activity, ActivityReporter, RunPhase
 from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.driver.delivery import Receipts, after, begun, deliver, finish, held
 from headrace.runners.engine.driver.epoch import epoch_spec, run_tasks, state_after
 from headrace.runners.engine.driver.journal import Journal, JournalState
+from headrace.runners.engine.driver.outcome import Outcome
 from headrace.runners.engine.driver.planning import Plan, Planner
 from headrace.runners.engine.driver.progress import EpochTiming, measured, progress_of
 from headrace.runners.engine.driver.recovery import Recovery
@@ -27,6 +29,7 @@ from headrace.runners.engine.driver.snapshot_schedule import SnapshotSchedule
 from headrace.runners.engine.driver.topology_change import Changes, Request
 from headrace.runners.engine.executor import Executor
 from headrace.runners.engine.hooks import EveryStep, Hooks
+from headrace.runners.engine.messages import EpochSpec
 from headrace.runners.engine.options import RunOptions, RunResult
 
 _log = logging.getLogger(__name__)
@@ -61,6 +64,8 @@ class Driver:
         self._recovery = Recovery(journal, self._hooks, self._changes, executor.parallelism, self._activity)
         self._planner = Planner(executor, clock, options, self._hooks, self._changes.wakeup, self._activity)
         self._snapshots = SnapshotSchedule(executor.snapshots)
+        self._ahead: set[str] = set()
+        """Streams of which a timestamp of the far future was named."""
         self._state_sizes: dict[str, int] = {}
         """Computation -> bytes of state at the start of the last epoch."""
 
@@ -155,6 +160,7 @@ class Driver:
         self._changes.committed, self._running.unsettled = spec.epoch, False
         self._hooks.step("committed", spec.epoch)
         timing.end("commit")
+        self._say_ahead(spec, outcome)
         records = [outcome.counters.get(stream, {}).get("records", 0) for stream in plan.deliveries]
         self._acknowledge(sum(records))
         self._hooks.step("deliver", spec.epoch)
@@ -169,6 +175,12 @@ class Driver:
         self._tidy()
         self._running.balance(self._state, outcome)
         activity.end_epoch()
+
+    def _say_ahead(self, spec: EpochSpec, outcome: Outcome) -> None:
+        """Name the first timestamp of each stream that is too far in the future to move a watermark."""
+        for stream in outcome.ahead.keys() - self._ahead:
+            self._ahead.add(stream)
+            _log.warning("%s", far_future_message(stream, outcome.ahead[stream], spec.latest[stream]))
 
     def _acknowledge(self, records: int) -> None:
         """After a commit: schedule the release of its stragglers, and tell executor and injectors of it."""

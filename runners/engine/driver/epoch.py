@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.lowlevel.injectors.injector import LearningInjector
 from headrace.lowlevel.metric import added
+from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.driver.delivery import Receipts, after, agreements, settled
 from headrace.runners.engine.driver.journal import Journal, JournalState
@@ -34,6 +35,9 @@ def epoch_spec(running: RunningTopology, state: JournalState, plan: Plan) -> Epo
         sampled=running.ownership.sampled(),
         watermarks=running.next_watermarks(state) if running.has_many_tasks else None,
         agreements=agreements(running.topology.sinks),
+        latest={
+            stream: delivery.latest for stream, delivery in plan.deliveries.items() if delivery.latest < MAX_TIMESTAMP
+        },
     )
 
 

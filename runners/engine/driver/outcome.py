@@ -50,6 +50,7 @@ class Outcome:
     holders: dict[str, tuple[int, bytes, str]] = field(default_factory=dict)
     wall_timers: dict[str, dict[int, int]] = field(default_factory=dict)
     greatest: dict[str, int] = field(default_factory=lambda: defaultdict(lambda: MIN_TIMESTAMP))
+    ahead: dict[str, int] = field(default_factory=dict)
     lateness: dict[str, Lateness] = field(default_factory=lambda: defaultdict(Lateness))
     findings: dict[str, list[object]] = field(default_factory=dict)
     receipts: dict[str, list[bytes]] = field(default_factory=dict)
@@ -139,6 +140,8 @@ def _add(outcome: Outcome, report: Report) -> None:
     outcome.watermarks |= report.watermarks
     for stream, timestamp in report.greatest.items():
         outcome.greatest[stream] = max(timestamp, outcome.greatest[stream])
+    for stream, timestamp in report.ahead.items():
+        outcome.ahead[stream] = max(timestamp, outcome.ahead.get(stream, timestamp))
     for stream, lateness in report.lateness.items():
         outcome.lateness[stream] = outcome.lateness[stream].plus(lateness)
     for stream, findings in report.findings.items():

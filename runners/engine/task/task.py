@@ -28,6 +28,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.dead_letter import DEAD_LETTERS
 from headrace.lowlevel.topology.nodes import Keyed
 from headrace.lowlevel.user_errors import failed_step, own_traceback
+from headrace.lowlevel.watermarks.far_future import believable
 from headrace.lowlevel.watermarks.lateness import NO_LATENESS, Lateness
 from headrace.runners.engine.exchange_sums import NEVER, consumed_sum, sent_sums
 from headrace.runners.engine.messages import (
@@ -143,7 +144,13 @@ def read_splits(
             try:
                 with task.metrics, at(work.stream):
                     program.setup()
-                    inject(task.router, task.report, work.stream, _measured(task, work.stream, work.split))
+                    inject(
+                        task.router,
+                        task.report,
+                        work.stream,
+                        _measured(task, work.stream, work.split),
+                        task.spec.latest.get(work.stream, MAX_TIMESTAMP),
+                    )
                 if isinstance(work.split, TellingSplit):
                     task.report.findings.setdefault(work.stream, []).append(work.split.told())
             except Exception as error:
@@ -153,13 +160,18 @@ def read_splits(
         yield from _finished(task, dict)
 
 
-def inject(router: Router, report: Report, stream: str, batches: Iterable[Batch]) -> None:
-    """Emit batches to the topology; count records and note the greatest timestamp."""
+def inject(router: Router, report: Report, stream: str, batches: Iterable[Batch], latest: int = MAX_TIMESTAMP) -> None:
+    """Emit batches to the topology; count records and note the greatest timestamp that is not after `latest`."""
     counters = report.counters.setdefault(stream, {"records": 0})
     for batch in batches:
         if len(batch):
             counters["records"] += len(batch)
-            report.greatest[stream] = max(report.greatest.get(stream, MIN_TIMESTAMP), batch.greatest())
+            reached = batch.greatest()
+            if reached > latest:
+                report.ahead[stream] = max(reached, report.ahead.get(stream, reached))
+                reached, count = believable(batch.instants(), latest)
+                counters["ahead"] = counters.get("ahead", 0) + count
+            report.greatest[stream] = max(report.greatest.get(stream, MIN_TIMESTAMP), reached)
             router.emit(stream, batch)
 
 
@@ -172,11 +184,12 @@ def _measured(task: _Task, stream: str, split: Split) -> Iterator[Batch]:
 
 def _measuring(task: _Task, stream: str, batches: Iterable[Batch]) -> Iterator[Batch]:
     greatest = task.spec.before.injectors[stream].greatest
+    latest = task.spec.latest.get(stream, MAX_TIMESTAMP)
     for batch in batches:
         if len(batch):
             lateness = Lateness.of(batch.instants(), greatest)
             task.lateness[stream] = task.lateness.get(stream, NO_LATENESS).plus(lateness)
-            greatest = max(greatest, batch.greatest())
+            greatest = max(greatest, believable(batch.instants(), latest)[0])
         yield batch
 
 

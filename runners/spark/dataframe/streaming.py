@@ -7,6 +7,7 @@ micro-batch that is already listed in the checkpoint, or that a commit has read 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from headrace.lowlevel.errors import CheckpointError, HeadraceError
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
 from headrace.lowlevel.storage.object_store import ObjectStorage
 from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.lowlevel.watermarks.far_future import DAY
 from headrace.runners.spark.dataframe.progress_sync import QueryProgress
 from headrace.runners.spark.dataframe.staged_rows import (
     OffsetRange,
@@ -116,7 +119,9 @@ class StreamInjector(BaseInjector):
             done = ended and place.batch not in self._staged
         found = [PieceSplit(self._store, rows, self._timestamp, self._tolerant) for rows in cut(ranges, splits)]
         idle = not ranges and not done
-        return Delivery(found, tuple(place), done=done, idle=idle, quiet_seconds=_QUERY_SECONDS if idle else None)
+        latest = MAX_TIMESTAMP if self.max_delay is None else time.time_ns() // 1000 + DAY
+        quiet = _QUERY_SECONDS if idle else None
+        return Delivery(found, tuple(place), done=done, latest=latest, idle=idle, quiet_seconds=quiet)
 
     def _next(self, batch: int, within: tuple[int, int], limit: int) -> tuple[list[OffsetRange], StreamPosition]:
         ranges: list[OffsetRange] = []

@@ -17,7 +17,7 @@ from headrace.sdk.io.files.filesystem import CompressionTypes, Path, compression
 from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector, FolderReading
 from headrace.sdk.io.files.reading.file_injector import FileInjector
 from headrace.sdk.io.files.reading.pieces import FileFormat, InferringFormat
-from headrace.sdk.io.timestamps import TimestampOf, check_timestamp, delay_micros
+from headrace.sdk.io.timestamps import TimestampOf, ahead_micros, check_timestamp, delay_micros
 from headrace.sdk.transforms.core.source import Source
 
 BATCH = 10_000
@@ -35,6 +35,7 @@ class OtherReadOptions(TypedDict, total=False):
     until: Callable[[Sequence[str]], bool] | None
     expected: Callable[[Sequence[str]], Iterable[str]] | None
     allow_missing: bool
+    max_ahead: DurationTypes | None
 
 
 class ReadOptions(OtherReadOptions, total=False):
@@ -68,6 +69,8 @@ class FileSource(Source):
             files that are still to come: the watermark waits for these files, too.
         allow_missing: Whether the run goes on, with a warning that names the file, without a file that was found and is
             gone before it is read to its end. By default that is an error.
+        max_ahead: For continuous reading, seconds by which an event time may be ahead of the clock and still move the
+            watermark. Later ones are counted as `ahead`, and the log names the first. None for any time.
 
     Raises:
         TypeError: `pattern` is not a path, or `validate` is not a bool.
@@ -89,6 +92,7 @@ class FileSource(Source):
         until: Callable[[Sequence[str]], bool] | None = None,
         expected: Callable[[Sequence[str]], Iterable[str]] | None = None,
         allow_missing: bool = False,
+        max_ahead: DurationTypes | None = 86_400,
     ) -> None:
         super().__init__()
         if not isinstance(pattern, (str, PathLike)):
@@ -113,7 +117,7 @@ class FileSource(Source):
         self._max_delay = check_timestamp(timestamp, None if self._by_file else max_delay)
         self._delay_of_files = delay_micros(max_delay) if self._by_file and max_delay is not None else 0
         self._interval, self._until, self._expected = interval, until, expected
-        self._allow_missing = allow_missing
+        self._allow_missing, self._max_ahead = allow_missing, ahead_micros(max_ahead)
 
     @property
     def pattern(self) -> str:
@@ -137,6 +141,7 @@ class FileSource(Source):
             self._until,
             self._expected,
             self._allow_missing,
+            self._max_ahead,
             self._delay_of_files,
         )
         return DirectoryInjector(self.file_format(), reading)

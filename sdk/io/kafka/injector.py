@@ -18,7 +18,8 @@ from typing import Protocol, TypeAlias, cast
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split, heuristic_watermark
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.watermarks.far_future import DAY
 from headrace.sdk.io.kafka.arrivals import Arrivals
 from headrace.sdk.io.kafka.client import Cluster, Config, KafkaReadError, OffsetRange, Partition, RecordMark
 
@@ -42,8 +43,8 @@ class Reader(Protocol):
         All elements have the timestamp `stamp` unless it is None.
         """
 
-    def greatest(self, batch: Batch) -> int:
-        """The greatest event time that the elements tell, microseconds UTC; the least timestamp if they tell none."""
+    def greatest(self, batch: Batch, latest: int) -> int:
+        """The greatest event time up to `latest` that the elements tell, microseconds UTC; else the least timestamp."""
 
 
 @dataclass
@@ -54,6 +55,8 @@ class KafkaSplit:
     ranges: tuple[OffsetRange, ...]
     stamp: int | None = None
     """Event time of all records, microseconds UTC; None for each record's own."""
+    latest: int = MAX_TIMESTAMP
+    """See `Delivery.latest`."""
     _greatest: dict[Partition, int] = field(default_factory=dict)
     _last: dict[Partition, RecordMark] = field(default_factory=dict)
 
@@ -64,7 +67,7 @@ class KafkaSplit:
             partition = (offsets.topic, offsets.partition)
             for batch, last in self.reader.read(offsets, self.stamp):
                 self._greatest[partition] = max(
-                    self.reader.greatest(batch), self._greatest.get(partition, MIN_TIMESTAMP)
+                    self.reader.greatest(batch, self.latest), self._greatest.get(partition, MIN_TIMESTAMP)
                 )
                 self._last[partition] = last
                 yield batch
@@ -142,6 +145,8 @@ class Policy:
     """Seconds between two checks for new partitions."""
     commits_to_group: bool = False
     """Whether the offsets of committed epochs are also committed to the consumer group."""
+    max_ahead: int | None = DAY
+    """Microseconds by which a timestamp may be ahead of the clock to move the watermark; None for any timestamp."""
     by_clock: bool = False
     """Whether the time of reading is the event time, and the watermark."""
     follows_clock_when_idle: bool = False
@@ -216,7 +221,7 @@ class KafkaInjector(BaseInjector):
         idle = not ranges and not done and (watermark == before or (stamp is not None and stamp - before < _TICK))
         found, position = self._splits(ranges, splits, stamp), _plain(after, watermark)
         quiet = self._wait_for_records(after) if idle else None
-        return Delivery(found, position, watermark, done=done, idle=idle, quiet_seconds=quiet)
+        return Delivery(found, position, watermark, done, latest=self._latest(), idle=idle, quiet_seconds=quiet)
 
     def _wait_for_records(self, positions: PartitionPositions) -> float | None:
         """Let the next record wake the driver; returns the seconds until it should ask although nothing has come."""
@@ -357,7 +362,14 @@ class KafkaInjector(BaseInjector):
         tasks: list[list[OffsetRange]] = [[] for _ in range(min(len(ranges), max(1, splits)))]
         for offsets in sorted(ranges, key=lambda offsets: offsets.start - offsets.end):
             min(tasks, key=lambda task: sum(each.end - each.start for each in task)).append(offsets)
-        return [KafkaSplit(self._reader, tuple(task), stamp) for task in tasks]
+        return [KafkaSplit(self._reader, tuple(task), stamp, self._latest()) for task in tasks]
+
+    def _latest(self) -> int:
+        """See `Delivery.latest`."""
+        policy = self._policy
+        if policy.max_delay is None or policy.max_ahead is None or policy.bounded or policy.by_clock:
+            return MAX_TIMESTAMP
+        return self._clock_micros() + policy.max_ahead
 
 
 def _shares(ready: Mapping[Partition, int], limit: int) -> dict[Partition, int]:

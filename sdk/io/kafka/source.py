@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from headrace.lowlevel.code_pickling import Portable
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP, DurationTypes, Timestamp
+from headrace.lowlevel.watermarks.far_future import believable
 from headrace.sdk.io.dead_letters import Failure, ReadApart, Unreadable
 from headrace.sdk.io.kafka.client import (
     Cluster,
@@ -25,7 +26,7 @@ from headrace.sdk.io.kafka.client import (
 from headrace.sdk.io.kafka.injector import KafkaInjector, Policy
 from headrace.sdk.io.kafka.record import Deserializer, KafkaRecord, deserialized, deserializer_of
 from headrace.sdk.io.kafka.registry_client import RegistryError
-from headrace.sdk.io.timestamps import check_range, delay_micros, micros_of
+from headrace.sdk.io.timestamps import ahead_micros, check_range, delay_micros, micros_of
 from headrace.sdk.transforms.core.source import Source
 
 if TYPE_CHECKING:
@@ -56,15 +57,16 @@ class MessageReader:
             batch = Batch([element for element, _ in rows], [timestamp for _, timestamp in rows])
             yield batch, RecordMark.of(messages[-1])
 
-    def greatest(self, batch: Batch) -> int:
+    def greatest(self, batch: Batch, latest: int) -> int:
         """See `Reader.greatest`. Kafka's timestamp of an unreadable record is on another clock than a function's times.
 
         If it counted, the watermark would overtake the records that can be read, and they would be late.
         """
         if self.timestamp is None or not self.tolerant:
-            return batch.greatest()
-        told = (micros for element, micros in batch.rows() if not isinstance(element, Unreadable))
-        return max(told, default=MIN_TIMESTAMP)
+            reached = batch.greatest()
+            return reached if reached <= latest else believable(batch.instants(), latest)[0]
+        told = [micros for element, micros in batch.rows() if not isinstance(element, Unreadable)]
+        return believable(told, latest)[0]
 
     def _row(self, message: Message, stamp: int | None) -> tuple[object, int]:
         raw = _record(message)
@@ -182,6 +184,8 @@ class ReadFromKafka(Source):
         max_delay: Delay of a partition's watermark behind the greatest timestamp read in it, in seconds. Not needed for
             `LogAppendTime` and `ProcessingTime`, whose timestamps only grow, and for bounded input: there None means
             that the watermark waits for the end.
+        max_ahead: Seconds by which a timestamp may be ahead of the clock and still move the watermark. Later ones are
+            counted as `ahead`, and the log names the first. None for any timestamp.
         idle_timeout: Seconds without records after which a partition no longer holds the watermark; None for never.
         follow_clock_when_idle: Whether the watermark, once all partitions are idle and something was read, goes on
             with the clock, `idle_timeout` and `max_delay` behind it, so that a topic that falls silent ends its last
@@ -213,6 +217,7 @@ class ReadFromKafka(Source):
         with_metadata: bool = False,
         *,
         max_delay: DurationTypes | None = None,
+        max_ahead: DurationTypes | None = 86_400,
         idle_timeout: float | None = 60.0,
         follow_clock_when_idle: bool = False,
         start_offsets: StartOffsets | None = None,
@@ -222,18 +227,17 @@ class ReadFromKafka(Source):
         super().__init__()
         require_package()
         _check_topics(topics)
-        if commit_offset_in_finalize and "group.id" not in consumer_config:
-            raise ValueError("commit_offset_in_finalize needs a group to commit for; give 'group.id'")
+        _check_group(commit_offset_in_finalize, consumer_config)
         self._settings = consumer_settings(consumer_config)
         self.is_bounded = bounded
         time = None if start_read_time is None else Timestamp(micros=micros_of(start_read_time))
         reset = str(consumer_config.get("auto.offset.reset", "earliest"))
         starts = _Starts(start_offsets if start_offsets is not None else reset, time)
-        if follow_clock_when_idle and (bounded or idle_timeout is None):
-            raise ValueError("follow_clock_when_idle needs idle_timeout and input without an end (bounded=False)")
+        _check_following(follow_clock_when_idle, bounded or idle_timeout is None)
         delay = _delay(max_delay, timestamp_policy, bounded)
         self._policy = Policy(
             *(tuple(topics), starts, bounded, delay, idle_timeout, look_interval, commit_offset_in_finalize),
+            max_ahead=ahead_micros(max_ahead),
             by_clock=timestamp_policy == self.processing_time_policy,
             follows_clock_when_idle=follow_clock_when_idle,
         )
@@ -269,6 +273,16 @@ def _check_topics(topics: Sequence[str]) -> None:
             re.compile(topic if topic.startswith("^") else "")
         except re.error as error:
             raise ValueError(f"topic {topic!r} begins with ^ but is no regular expression: {error}") from error
+
+
+def _check_following(follows: bool, impossible: bool) -> None:
+    if follows and impossible:
+        raise ValueError("follow_clock_when_idle needs idle_timeout and input without an end (bounded=False)")
+
+
+def _check_group(commits: bool, config: Config) -> None:
+    if commits and "group.id" not in config:
+        raise ValueError("commit_offset_in_finalize needs a group to commit for; give 'group.id'")
 
 
 def _delay(max_delay: DurationTypes | None, policy: str | Callable[[KafkaRecord], object], bounded: bool) -> int | None:

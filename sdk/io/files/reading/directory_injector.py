@@ -16,7 +16,8 @@ from typing import cast
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
 from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.stored_names import named
-from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.watermarks.far_future import DAY
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, match
 from headrace.sdk.io.files.reading.directory_listing import DirectoryListing
@@ -105,6 +106,9 @@ class FolderReading:
     expected."""
     allow_missing: bool = False
     """Whether files that are gone before they are read are passed over."""
+    max_ahead: int | None = DAY
+    """Microseconds by which a time of a record, or of a file's change, may be ahead of the clock to move the watermark;
+    None for any time."""
     delay_of_files: int = 0
     """Microseconds that the watermark stays behind the times of files."""
 
@@ -120,6 +124,7 @@ class DirectoryInjector(BaseInjector):
         format_: The format of the files.
         reading: The settings.
         now: The clock for the looks, seconds.
+        clock_ns: The wall clock, nanoseconds since 1970 UTC.
     """
 
     def __init__(
@@ -127,11 +132,12 @@ class DirectoryInjector(BaseInjector):
         format_: FileFormat | InferringFormat,
         reading: FolderReading,
         now: Callable[[], float] = time.monotonic,
+        clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._format = FormatOfFirst(format_)
         self._reading = reading
         self.max_delay = reading.max_delay
-        self._now = now
+        self._now, self._clock_ns = now, clock_ns
         self._seen = SeenFiles(SourceObjects.in_memory())
         self._changed = 0
         """Number of files that were replaced after they were taken."""
@@ -179,7 +185,8 @@ class DirectoryInjector(BaseInjector):
         seen = self._seen.added(before.seen, taken) if taken else before.seen
         greatest = before.greatest
         if (times := self._reading.times) is not None:
-            greatest = max([greatest, *(times.of(file).end for file in taken)])
+            latest = self._latest() if times.function is None else MAX_TIMESTAMP
+            greatest = max([greatest, *(end for file in taken if (end := times.of(file).end) <= latest)])
         after = _Position(rest, seen, before.watermark, greatest, inferred)
         watermark, holder = self._held(after)
         after = replace(after, watermark=watermark, holder=holder)
@@ -187,7 +194,9 @@ class DirectoryInjector(BaseInjector):
         done = is_read and self._reading.until is not None and self._reading.until(self._paths(seen))
         idle = not pieces and not taken and not done
         quiet = max(0.0, self._looked + self._reading.interval - self._now()) if idle else None
-        delivery = Delivery(pieces, after.plain(), after.watermark, done=done, idle=idle, quiet_seconds=quiet)
+        delivery = Delivery(
+            pieces, after.plain(), after.watermark, done, latest=self._latest(), idle=idle, quiet_seconds=quiet
+        )
         self._repeated = (position, delivery) if taken or pieces else None
         self._current = (delivery.position,) if self._repeated else (position, delivery.position)
         return delivery
@@ -214,6 +223,12 @@ class DirectoryInjector(BaseInjector):
 
         pieces, rest = cut(format_, before.unread, take, limit, splits, self._reading.allow_missing, missing)
         return pieces, rest, inferred
+
+    def _latest(self) -> int:
+        """See `Delivery.latest`; bounds that the program states for files are believed."""
+        ahead, times = self._reading.max_ahead, self._reading.times
+        is_stated = self.max_delay is None and times is not None and times.function is not None
+        return MAX_TIMESTAMP if ahead is None or is_stated else self._clock_ns() // 1000 + ahead
 
     def _look(self, before: _Position) -> None:
         """Add new files to those that wait, if a look is due."""

@@ -310,7 +310,7 @@ class TestWatermark:
             def read(self, wanted, stamp):
                 yield Batch(["a"], [wanted.start]), RecordMark(wanted.start, 1, 2)
 
-            def greatest(self, batch):
+            def greatest(self, batch, latest):
                 return batch.greatest()
 
         split = KafkaSplit(Reader(), (OffsetRange("t", 0, 5, 6), OffsetRange("t", 1, 7, 8)))
