@@ -15,7 +15,7 @@ from headrace.lowlevel.storage.credentials import hidden
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
-from headrace.runners.reporting.figures import long_phase, slow_sink
+from headrace.runners.reporting.figures import hot_key, long_phase, slow_sink
 from headrace.ui.pace import Pace
 from headrace.ui.snapshots.course import Course
 from headrace.ui.snapshots.driver_process import is_alive
@@ -289,7 +289,7 @@ class RunningPipeline:
             course.epochs(),
             None if reader is None else reader.facts,
             "" if reader is None else reader.problem,
-            slow_sink(last),
+            [line for line in (slow_sink(last), hot_key(last)) if line],
         )
 
     def _starting(self, place: str) -> Snapshot:

@@ -24,6 +24,8 @@ LARGEST_RECORD = 1 << 30
 """Largest encoding of one record with its key, in bytes."""
 _LONGEST_SHOWN = 1 << 20
 """Largest encoded key that an error message has, in bytes."""
+_MANY = 1_000
+"""Least number of records of a block whose dominant key is looked for."""
 _SAMPLED = 64
 """Number of positions in the key space that `sample` takes from a block."""
 
@@ -77,7 +79,7 @@ class Block:
                     f"it arrived on stream {self.stream!r} and cannot be sent to the key's interval "
                     f"({type(reason).__name__}: {reason}); send what it is made of instead"
                 )
-                return StepError(self.consumer, _key_for_message(key), value, cause)
+                return StepError(self.consumer, key_for_message(key), value, cause)
         return error
 
     def pieces(self, limit: int = PIECE, largest: int = LARGEST_RECORD) -> Iterator[tuple[Block, bytes]]:
@@ -115,7 +117,7 @@ class Block:
             f"bytes with its key, of {largest:,} that can be sent; split it, or send a reference to it"
         )
         # The message leaves out the value, as its text would be larger still.
-        key = _key_for_message(self.keys[0])
+        key = key_for_message(self.keys[0])
         return StepError(self.consumer, key if len(self.keys[0]) < _LONGEST_SHOWN else None, None, cause)
 
     def divided(self, intervals: IntervalMap) -> dict[Interval, Block]:
@@ -209,15 +211,28 @@ def out_of_time(
         f"it arrived on stream {stream!r} at {timestamp / 1e6:g} seconds since 1970, beyond the year "
         "294000, where time ends; timestamps are seconds, or Timestamp(micros=...)"
     )
-    return StepError(consumer, _key_for_message(key), value, cause)
+    return StepError(consumer, key_for_message(key), value, cause)
 
 
-def _key_for_message(encoded: bytes) -> object:
+def key_for_message(encoded: bytes) -> object:
     """The decoded key; its encoding if only a coder of the program can decode it."""
     try:
         return decode_key(encoded)
     except Exception:
         return encoded
+
+
+def dominant_key(block: Block) -> tuple[bytes, int] | None:
+    """The encoded key that has at least half of the records, and how many; None if none has, or records are few.
+
+    >>> dominant_key(Block("sum", "in", [b"a", b"b"], counts=array("q", [950, 50]), values=[None] * 1_000))
+    (b'a', 950)
+    """
+    records = len(block)
+    if records < _MANY or 2 * len(block.counts) > records:
+        return None
+    most = max(block.counts)
+    return (block.keys[block.counts.index(most)], most) if 2 * most >= records else None
 
 
 def sample(blocks: Iterable[Block]) -> tuple[int, ...]:

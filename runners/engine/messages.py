@@ -174,6 +174,8 @@ class Report:
     """Metrics of user code."""
     sizes: dict[str, int] = field(default_factory=dict)
     """Computation -> bytes of state at the start of this task."""
+    dominant: dict[str, dict[bytes, int]] = field(default_factory=dict)
+    """Computation -> encoded key that has most of a block's records -> its records in such blocks."""
     watermarks: dict[str, int] = field(default_factory=dict)
     """Computation -> input low watermark that this task computed."""
     holds: dict[tuple[str, int], tuple[int, bytes, str]] = field(default_factory=dict)

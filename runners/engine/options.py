@@ -53,6 +53,8 @@ class EpochProgress:
     """Part of the epoch -> seconds. The parts are `tasks` (all user code), `commit` and `deliver` (to sinks)."""
     sinks: Mapping[str, float] = field(default_factory=dict)
     """Sink -> seconds of `deliver`."""
+    hot_keys: Mapping[str, tuple[bytes, float]] = field(default_factory=dict)
+    """Computation -> encoded key that had more than half of its records in the epoch, and the share."""
 
     @property
     def lag(self) -> int | None:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
-from headrace.runners.reporting.figures import Rates, long_phase, slow_sink, step_figures
+from headrace.runners.reporting.figures import Rates, hot_key, long_phase, slow_sink, step_figures
 from headrace.runners.reporting.table import SHARE_OF_NAMES, Told, columns_for, heading
 
 _CTRL_C = len("^C")
@@ -82,7 +82,7 @@ def drawn(progress: EpochProgress, rates: Rates, width: int = 120, height: int =
     """
     steps, width = step_figures(progress), width - _CTRL_C
     head = [line for told in heading(progress, rates, steps) for line in _folded(told, width)]
-    head += [Text(line, style="yellow") for line in (slow_sink(progress), long) if line]
+    head += [Text(line, style="yellow") for line in (slow_sink(progress), hot_key(progress), long) if line]
     names, rows = columns_for(width, steps)
     # Only a table of full width shortens names alone.
     has_long_names = any(len(row[0]) > width * SHARE_OF_NAMES for row in rows)

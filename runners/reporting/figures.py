@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from headrace.lowlevel.metric import ENGINE
 from headrace.lowlevel.metric_cells import CounterCell, GaugeCell
+from headrace.lowlevel.records.block import key_for_message
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from headrace.runners.engine.activity import Activity, RunPhase
 from headrace.runners.engine.options import EpochProgress
@@ -128,6 +129,21 @@ def slow_sink(progress: EpochProgress) -> str:
     if seconds < _SLOW_SECONDS or seconds < progress.seconds / 2:
         return ""
     return f"sink {name!r} took {seconds:.1f} s of the {progress.seconds:.1f} s of epoch {progress.epoch:,}"
+
+
+def hot_key(progress: EpochProgress) -> str:
+    """Return which key had most of a step's records in the last epoch, in words; empty if none had.
+
+    >>> from headrace.lowlevel.coders.coder import encode_key
+    >>> hot_key(EpochProgress(7, 1, 1, 0, 0, 0, 0, 0, 8.5, hot_keys={"Sum": (encode_key("red"), 0.95)}))
+    "key 'red' had 95 % of the records of 'Sum' in epoch 7"
+    """
+    name = max(progress.hot_keys, key=lambda step: progress.hot_keys[step][1], default="")
+    if not name:
+        return ""
+    key, share = progress.hot_keys[name]
+    shown = f"{key_for_message(key)!r:.80}"
+    return f"key {shown} had {100 * share:.0f} % of the records of {name!r} in epoch {progress.epoch:,}"
 
 
 def shown_time(timestamp: int | None) -> str:

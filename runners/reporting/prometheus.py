@@ -170,6 +170,10 @@ def _of_run(progress: EpochProgress) -> Iterator[Metric]:
     for sink, its in progress.sinks.items():
         sinks.add_metric([sink], its)
     yield sinks
+    hot = GaugeMetricFamily("headrace_hot_key_share", "Share of records of one key in the last epoch.", labels=["step"])
+    for step, (_, share) in progress.hot_keys.items():
+        hot.add_metric([step], share)
+    yield hot
 
 
 def _of_steps(steps: list[StepFigures], computations: Sequence[str]) -> Iterator[Metric]:

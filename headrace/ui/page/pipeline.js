@@ -191,7 +191,7 @@ export class PipelineView {
   }
 
   /** The watermarks that stand still, in words, above everything else: sources first, then what waits for the same. */
-  notice({ standing, steps, stored, slow }, waits) {
+  notice({ standing, steps, stored, notices }, waits) {
     const sources = new Set((stored?.sources ?? []).map((row) => row.source));
     const reasons = new Map(waits.map((row) => [row.step, row.waits_for]));
     const still = standing.phase === "finished" ? [] : steps.filter((step) => step.still);
@@ -202,7 +202,7 @@ export class PipelineView {
       const reason = reasons.get(group[0].step), names = group.map((step) => step.step).join(", ");
       lines.push(`⚠ The watermark of ${names} has stood at ${group[0].watermark.text} for ${stoodFor(group[0])} while records came.` + (reason ? ` It waits for ${reason}.` : ""));
     }
-    if (slow) lines.push(`⚠ ${slow[0].toUpperCase()}${slow.slice(1)}.`);
+    lines.push(...notices.map((notice) => `⚠ ${notice[0].toUpperCase()}${notice.slice(1)}.`));
     this.stuck.hidden = !lines.length;
     if (lines.join() === this.stuck.dataset.told) return;
     this.stuck.dataset.told = lines.join();

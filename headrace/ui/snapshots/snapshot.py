@@ -231,5 +231,5 @@ class Snapshot:
     stored: StoredFacts | None = None
     problem: str = ""
     """Why the checkpoint could not be read; empty if it could."""
-    slow: str = ""
-    """Which sink takes most of an epoch, in words; empty if none does."""
+    notices: Sequence[str] = ()
+    """Which sink took most of the last epoch, and which key had most of its records, in words."""

@@ -26,6 +26,8 @@ from headrace.ui.snapshots.snapshot import (
 
 _HOT = 3.0
 """Times the average of a level's intervals from which on an interval is called hot."""
+_MOST = 0.8
+"""Share of a level's bytes from which on an interval is called hot, if the level has few."""
 _LONGEST = 200
 
 
@@ -94,6 +96,11 @@ def _levels(commit: Manifest, files: tuple[StoredFile, ...]) -> list[LevelRow]:
     ]
 
 
+def _is_hot(its: int, average: float, count: int) -> bool:
+    """Whether an interval has far more than the others of its level, or nearly everything where they are few."""
+    return count > 1 and average > 0 and its > min(_HOT, _MOST * count) * average
+
+
 def _intervals(
     commit: Manifest, level: int, names: tuple[str, ...], sizes: Mapping[tuple[int, int], int]
 ) -> list[IntervalRow]:
@@ -110,7 +117,7 @@ def _intervals(
             IntervalRow(
                 *(interval.number, interval.start / SPACE, interval.stop / SPACE, interval.owner, size, change),
                 shown_time(min((its[interval.number] for its in watermarks if interval.number in its), default=None)),
-                count > 1 and ((changed > 0 and change > _HOT * changed) or (stored > 0 and size > _HOT * stored)),
+                _is_hot(change, changed, count) or _is_hot(size, stored, count),
             )
         )
     return rows

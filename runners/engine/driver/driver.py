@@ -22,7 +22,7 @@ from headrace.runners.engine.driver.epoch import epoch_spec, run_tasks, state_af
 from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.driver.outcome import Outcome
 from headrace.runners.engine.driver.planning import Plan, Planner
-from headrace.runners.engine.driver.progress import EpochTiming, measured, progress_of
+from headrace.runners.engine.driver.progress import EpochTiming, hot_keys, measured, progress_of
 from headrace.runners.engine.driver.recovery import Recovery
 from headrace.runners.engine.driver.running_topology import RunningTopology
 from headrace.runners.engine.driver.snapshot_schedule import SnapshotSchedule
@@ -155,6 +155,7 @@ class Driver:
         activity.begin(RunPhase.COMMIT)
         self._state = state_after(self._state, self._running, spec, plan, outcome, self._receipts)
         self._state_sizes = outcome.sizes
+        timing.hot_keys = hot_keys(outcome.dominant, outcome.counters)
         self._hooks.step("commit", spec.epoch)
         self._journal.commit(self._state, outcome.deltas, self._snapshots.take_ready(spec.epoch))
         self._changes.committed, self._running.unsettled = spec.epoch, False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -44,6 +44,7 @@ class Outcome:
     """Level -> interval -> load."""
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     metrics: MetricValues = field(default_factory=dict)
+    dominant: dict[str, dict[bytes, int]] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     watermarks: dict[str, int] = field(default_factory=dict)
     holds: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -135,6 +136,8 @@ def _add(outcome: Outcome, report: Report) -> None:
         add_counters(outcome.counters, name, counters)
     if report.metrics:
         add_metrics(outcome.metrics, report.metrics)
+    for name, counts in report.dominant.items():
+        add_counts(outcome.dominant.setdefault(name, {}), counts)
     for name, size in report.sizes.items():
         outcome.sizes[name] = outcome.sizes.get(name, 0) + size
     outcome.watermarks |= report.watermarks
@@ -160,3 +163,15 @@ def _add_marks(outcome: Outcome, report: Report) -> None:
             outcome.holders[name] = holder
     for (name, interval), due in report.wall_timers.items():
         outcome.wall_timers.setdefault(name, {})[interval] = due
+
+
+def add_counts(total: dict[bytes, int], counts: Mapping[bytes, int]) -> None:
+    """Add counts to `total`.
+
+    >>> total = {b"a": 2}
+    >>> add_counts(total, {b"a": 1, b"b": 3})
+    >>> total
+    {b'a': 3, b'b': 3}
+    """
+    for key, count in counts.items():
+        total[key] = total.get(key, 0) + count

@@ -37,6 +37,8 @@ class EpochTiming:
     seconds: dict[str, float] = field(default_factory=dict)
     sinks: dict[str, float] = field(default_factory=dict)
     """Sink -> seconds for which it has delivered."""
+    hot_keys: dict[str, tuple[bytes, float]] = field(default_factory=dict)
+    """See `EpochProgress`."""
     _last: float = 0.0
 
     def __post_init__(self) -> None:
@@ -71,7 +73,25 @@ def progress_of(
         metrics=metrics,
         phases={} if timing is None else timing.seconds,
         sinks={} if timing is None else timing.sinks,
+        hot_keys={} if timing is None else timing.hot_keys,
     )
+
+
+def hot_keys(
+    dominant: Mapping[str, Mapping[bytes, int]], counters: Mapping[str, Mapping[str, int]]
+) -> dict[str, tuple[bytes, float]]:
+    """Computation -> key with more than half of its records, and the share, of keys that dominate blocks.
+
+    >>> hot_keys({"sum": {b"a": 950}, "count": {b"b": 500}}, {"sum": {"records": 1000}, "count": {"records": 2000}})
+    {'sum': (b'a', 0.95)}
+    """
+    found = {}
+    for name, counts in dominant.items():
+        key = max(counts, key=counts.__getitem__)
+        records = counters.get(name, {}).get("records", 0)
+        if 2 * counts[key] > records > 0:
+            found[name] = key, min(1.0, counts[key] / records)
+    return found
 
 
 def _outputs(topology: Topology) -> Iterable[str]:

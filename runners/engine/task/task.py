@@ -20,7 +20,7 @@ from headrace.lowlevel.metric import Collector, at
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.sub_bundles import are_worth_splitting, sub_bundles
 from headrace.lowlevel.processing.worker import Commit, Worker
-from headrace.lowlevel.records.block import Block, sample
+from headrace.lowlevel.records.block import Block, dominant_key, sample
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.shuffle.router import Router
 from headrace.lowlevel.state.state_store import Delta, StateStore
@@ -322,6 +322,9 @@ def _bundles(task: _Task, interval: int, inbox: Inbox) -> tuple[dict[str, Bundle
     sampled = interval in task.spec.sampled.get(task.sender.level, ())
     for block in inbox.take_blocks(interval, task.host.local_exchange):
         records += len(block)
+        if (found := dominant_key(block)) is not None:
+            counts = task.report.dominant.setdefault(block.consumer, {})
+            counts[found[0]] = counts.get(found[0], 0) + found[1]
         if sampled:
             key_positions += sample([block])
         blocks_of.setdefault(block.consumer, []).append(block)

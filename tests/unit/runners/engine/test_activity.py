@@ -21,7 +21,7 @@ from headrace.runners.engine.activity import Activity, RunPhase
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.local import LocalRunner
 from headrace.runners.reporting import ProgressDisplay, ProgressLog, PrometheusReporter, log
-from headrace.runners.reporting.figures import long_phase, slow_sink
+from headrace.runners.reporting.figures import hot_key, long_phase, slow_sink
 from headrace.runners.reporting.reporter import Reporters
 from headrace.sdk.options import EngineOptions
 from headrace.sdk.transforms.core.source import Source
@@ -248,7 +248,7 @@ def test_a_slow_sink_is_marked() -> None:
     for each in (reporter, page.note, display):
         each(slow)
     assert figures(reporter)["headrace_sink_seconds{step=Out}"] == 8.0
-    assert page.snapshot().slow == slow_sink(slow)
+    assert page.snapshot().notices == [slow_sink(slow)]
     console.print(display._drawn())
     assert slow_sink(slow) in console.file.getvalue()
     assert slow_sink(EpochProgress(7, 3, 2, 0, 0, 0, 0, 0, 0.4, sinks={"Out": 0.3})) == ""
@@ -323,3 +323,27 @@ def figures(reporter: PrometheusReporter) -> dict[str, float]:
         labels = ",".join(f"{name}={value}" for name, value in sample.labels.items())
         found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
     return found
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_a_hot_key_is_marked_by_its_records(parallelism: int) -> None:
+    """Whatever the number of intervals: with one, no comparison between intervals can tell."""
+    told: list[EpochProgress] = []
+    rows = [("hot", n) for n in range(9_500)] + [(f"k{n}", n) for n in range(500)]
+    with beam.Pipeline(LocalRunner(parallelism=parallelism), PipelineOptions(progress=told.append)) as pipeline:
+        _ = pipeline | beam.Create(rows) | "Lists" >> beam.GroupByKey() | beam.Map(len)
+    progress = next(each for each in told if each.hot_keys)
+    assert hot_key(progress) == f"key 'hot' had 95 % of the records of 'Lists' in epoch {progress.epoch}"
+    reporter, page = PrometheusReporter(), RunningPipeline("scores")
+    reporter(progress)
+    page.note(progress)
+    assert figures(reporter)["headrace_hot_key_share{step=Lists}"] == pytest.approx(0.95)
+    assert page.snapshot().notices == [hot_key(progress)]
+
+
+def test_even_keys_and_few_records_are_not_marked() -> None:
+    told: list[EpochProgress] = []
+    for rows in ([(n % 50, n) for n in range(9_000)], [("only", n) for n in range(20)]):
+        with beam.Pipeline(LocalRunner(), PipelineOptions(progress=told.append)) as pipeline:
+            _ = pipeline | beam.Create(rows) | beam.GroupByKey() | beam.Map(len)
+    assert not any(each.hot_keys for each in told)
