@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from operator import attrgetter
-from typing import cast
+from typing import NamedTuple, cast
 
 from headrace.lowlevel.class_lookup import current_module, find_class
 from headrace.lowlevel.errors import CheckpointError, StoredClassError
@@ -54,13 +54,31 @@ def with_hints(identity: bytes, hints: Iterable[bytes]) -> bytes:
 
 def identity_of(encoded: bytes) -> bytes:
     """The part of an encoded key that tells keys apart."""
-    return encoded if encoded[:1] != MARK else parted(encoded)[0]
+    if encoded[:1] != MARK:
+        return encoded
+    begin = encoded.index(b":") + 1
+    return encoded[begin : begin + int(encoded[1 : begin - 1])]
 
 
 def prefixed(letter: bytes, encoded: bytes, *hints: bytes) -> bytes:
     """An encoded key as the contents of another one, whose identity begins with a letter."""
     identity, inner = parted(encoded)
     return with_hints(letter + identity, (*inner, *hints))
+
+
+class _Found(NamedTuple):
+    """A class, and where it was found."""
+
+    kind: type
+    module: str
+    path: list[str]
+
+    def is_there(self) -> bool:
+        """Whether the class is still found there: a worker may have loaded a newer one."""
+        found: object = sys.modules.get(self.module)
+        for part in self.path:
+            found = getattr(found, part, None)
+        return found is self.kind
 
 
 class KeyClasses:
@@ -76,6 +94,8 @@ class KeyClasses:
         self.spelled = spelled
         self.of_step = of_step
         self._names: dict[type, tuple[str, bytes]] = {}
+        self._found: dict[tuple[bytes, str], _Found] = {}
+        """Code letter of a key, and name of its class with the hint -> the class."""
         self._seen: dict[str, type] = {}
         """Qualified name -> the class of the keys that were encoded or decoded."""
 
@@ -116,6 +136,14 @@ class KeyClasses:
             StoredClassError: The class is gone or has changed, or is another one than that of the step's other keys.
             CheckpointError: What has this name is not a class of such keys; malicious bytes may name anything.
         """
+        spelled = name if name[:1] != ":" else hints[name[1:]]
+        if (known := self._found.get((letter, spelled))) is not None and known.is_there():
+            return known.kind
+        kind = self._checked(letter, name, hints)
+        self._found[letter, spelled] = _Found(kind, kind.__module__, kind.__qualname__.split("."))
+        return kind
+
+    def _checked(self, letter: bytes, name: str, hints: Mapping[str, str]) -> type:
         module, _, path = name.partition(":")
         fields = ""
         if not module:

@@ -22,6 +22,7 @@ from typing import TypeAlias, cast
 from uuid import UUID
 
 from headrace.lowlevel.coders.key_classes import (
+    MARK,
     KeyClasses,
     UnstableKeyError,
     has_generated_init,
@@ -102,7 +103,10 @@ def _dataclass_values(key: object) -> tuple[object, ...]:
 
 def _encode_set(key: frozenset[object] | set[object], encode: Encode) -> bytes:
     # The order of a set differs between processes, so its encoded values are sorted. NaN is in it once.
-    values = list(map(parted, map(encode, key)))
+    items = list(map(encode, key))
+    if not any(item[:1] == MARK for item in items):
+        return _SETS[type(key)] + encode(tuple(sorted(set(items))))
+    values = list(map(parted, items))
     encoded = encode(tuple(sorted({identity for identity, _ in values})))
     return with_hints(_SETS[type(key)] + encoded, [hint for _, hints in values for hint in hints])
 
