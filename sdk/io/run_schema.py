@@ -41,24 +41,16 @@ class RunSchema:
     def __init__(self, stated: pa.Schema | None = None, unwritten: Sequence[str] = ()) -> None:
         self.stated = stated
         self._unwritten = {*unwritten}
-        self.source: Callable[[], pa.Schema | None] | None = None
-        """On the driver: finds the columns of the source whose elements are written unchanged."""
         self._agreed: pa.Schema | None = None
-        """What the first epoch has settled, or what the source knows."""
+        """What the first epoch has settled."""
         self._is_open = True
         """Whether the first epoch is not committed, so that rows may have further columns."""
 
-    def __getstate__(self) -> dict[str, object]:
-        """What the driver alone needs stays there."""
-        return {**self.__dict__, "source": None}
-
     # On the driver
 
-    def begin(self, anew: bool) -> None:
+    def begin(self) -> None:
         """Begin a run: one that goes on learns its schema from its newest commit."""
         self._agreed, self._is_open = None, True
-        if anew and self.stated is None and self.source is not None:
-            self._agreed = self.source()
 
     def agreement(self) -> bytes | None:
         """What the tasks of the next epoch must know; None for nothing."""

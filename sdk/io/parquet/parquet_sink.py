@@ -62,10 +62,10 @@ class WriteToParquet(WriteFiles):
 
     Args:
         file_path_prefix: Folder and beginning of the files' names; see `WriteToText`.
-        schema: The columns and their types, a `pyarrow.Schema`. By default those of the source, if its elements are
-            written unchanged; otherwise they are inferred from the elements of the first epoch that has some: every
-            field that one of them has. The columns of the first epoch are those of all files of the run and of its
-            restarts. A column that has only nulls in the first epoch is text; a decimal has 38 digits.
+        schema: The columns and their types, a `pyarrow.Schema`. By default they are inferred from the elements of the
+            first epoch that has some: every field that one of them has. They are then the columns of all files of the
+            run and of its restarts, and elements that do not fit are refused. A column that has only nulls in the first
+            epoch is text; a decimal has 38 digits. Types of a source, such as int8, are not known here: state them.
         row_group_buffer_size: Not supported: see `row_group_size`.
         record_batch_size: Without effect, accepted as in Beam: the rows of a file are written at once.
         codec: Compression of the columns: `none`, `snappy`, `gzip`, `brotli`, `lz4` or `zstd`.
