@@ -41,16 +41,24 @@ class RunSchema:
     def __init__(self, stated: pa.Schema | None = None, unwritten: Sequence[str] = ()) -> None:
         self.stated = stated
         self._unwritten = {*unwritten}
+        self.source: Callable[[], pa.Schema | None] | None = None
+        """On the driver: finds the columns of the source whose elements are written unchanged."""
         self._agreed: pa.Schema | None = None
-        """What the first epoch has settled."""
+        """What the first epoch has settled, or what the source knows."""
         self._is_open = True
         """Whether the first epoch is not committed, so that rows may have further columns."""
 
     # On the driver
 
-    def begin(self) -> None:
+    def __getstate__(self) -> dict[str, object]:
+        """What the driver alone needs stays there."""
+        return {**self.__dict__, "source": None}
+
+    def begin(self, anew: bool) -> None:
         """Begin a run: one that goes on learns its schema from its newest commit."""
         self._agreed, self._is_open = None, True
+        if anew and self.stated is None and self.source is not None:
+            self._agreed = self.source()
 
     def agreement(self) -> bytes | None:
         """What the tasks of the next epoch must know; None for nothing."""
@@ -144,9 +152,11 @@ def _without_nulls(table: pa.Table) -> pa.Table:
 def _nested(kind: pa.DataType, changed: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
     """A type whose inner types are changed."""
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, changed(field.type)) for field in kind])
+        fields = [field.with_type(changed(field.type)) for field in kind]
+        return kind if fields == [*kind] else pa.struct(fields)
     if pa.types.is_list(kind):
-        return pa.list_(changed(kind.value_type))
+        item = changed(kind.value_type)
+        return kind if item == kind.value_type else pa.list_(item)
     return kind
 
 

@@ -38,7 +38,7 @@ class TableSink:
 
     def begin(self, anew: bool) -> bytes | None:
         """See `BeginningSink`."""
-        self.columns.begin()
+        self.columns.begin(anew)
         return None
 
     def held(self) -> bytes | None:

@@ -138,7 +138,7 @@ class FileSink:
         """
         self._repeatable, self._delivered = not anew, None
         if self._tables is not None:
-            self._tables.columns.begin()
+            self._tables.columns.begin(anew)
         output = self.output
         if not anew and not self.at_end:
             # The collection was bounded before the program was changed.

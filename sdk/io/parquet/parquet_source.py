@@ -22,7 +22,7 @@ from headrace.sdk.io.arrow_rows import to_dicts, to_list, to_rows
 from headrace.sdk.io.dead_letters import ReadApart, halves
 from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
-from headrace.sdk.io.files.filesystem import MatchedFile, Path, filesystem_of
+from headrace.sdk.io.files.filesystem import MatchedFile, Path, filesystem_of, match
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns, files_below, with_constants
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_range, timestamps_of
 
@@ -252,6 +252,20 @@ class ReadFromParquet(FileSource):
         self._columns = None if columns is None else tuple(columns)
         self._as_rows = as_rows
         self._tolerant = False
+
+    def columns_of_first_file(self) -> pa.Schema | None:
+        """The columns of elements, as the first file has them; None if there is no file, or it cannot be read."""
+        if self._folders.names or not (found := match(self.pattern)):
+            return None
+        system, path = filesystem_of(found[0].path)
+        try:
+            schema = pq.read_schema(path, filesystem=system).remove_metadata()
+        except (pa.ArrowException, OSError):
+            # Whoever reads the file says so.
+            return None
+        names = schema.names if self._columns is None else self._columns
+        known = set(names) <= set(schema.names) and len(set(names)) == len(names)
+        return pa.schema([schema.field(name) for name in names]) if known else None
 
     def file_format(self) -> ParquetFormat:
         """Parquet, cut by rows."""

@@ -23,7 +23,7 @@ from headrace.runners.local import LocalRunner
 from headrace.sdk.io.run_schema import common_type, lasting_schema, merged, with_schema
 from headrace.sdk.io.table_sink import TableSink
 from headrace.sdk.io.tables import inferred_table
-from headrace.transforms.window import FixedWindows, TimestampedValue
+from headrace.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne
 
 
@@ -301,3 +301,39 @@ def test_columns_do_not_depend_on_how_rows_are_parted(parts):
     assert {field.name: common_type(field.type, apart.field(field.name).type) for field in together} == {
         field.name: apart.field(field.name).type for field in together
     }
+
+
+KINDS = {
+    "int8": pa.array([1, None, -3], pa.int8()),
+    "uint64": pa.array([2**64 - 1, None, 1], pa.uint64()),
+    "float32": pa.array([0.5, None, -1.25], pa.float32()),
+    "money": pa.array([Decimal("1.25"), None, Decimal("1234567.80")], pa.decimal128(12, 2)),
+    "text": pa.array([None, None, None], pa.string()),
+    "nanos": pa.array([1, None, 1_000_000_001], pa.timestamp("ns")),
+    "instant": pa.array([1, None, 2], pa.timestamp("ms", "Europe/Paris")),
+    "day": pa.array([1, None, 2], pa.date32()),
+    "clock": pa.array([1, None, 2], pa.time64("us")),
+    "map": pa.array([[("a", 1)], None, []], pa.map_(pa.string(), pa.int16())),
+    "list": pa.array([[1], None, []], pa.list_(pa.int8())),
+    "struct": pa.array([{"x": 1, "y": None}, None, {"x": 2, "y": "b"}], pa.struct({"x": pa.int16(), "y": pa.string()})),
+    "coded": pa.array(["a", None, "b"]).dictionary_encode(),
+    "large": pa.array(["a", None, "b"], pa.large_string()),
+    "bytes": pa.array([b"ab", None, b"cd"], pa.binary(2)),
+    "flag": pa.array([True, None, False]),
+}
+
+
+@pytest.mark.parametrize("as_rows", [False, True])
+@pytest.mark.parametrize("name", KINDS)
+def test_columns_of_a_source_keep_their_types(tmp_path, name, as_rows):
+    """Also of a column that is null throughout an epoch, and by steps that are called for each element."""
+    table = pa.table({"id": pa.array([1, 2, 3], pa.int16()), name: KINDS[name]})
+    for part in range(3):
+        pq.write_table(table.slice(part, 1), tmp_path / f"in-{part}.parquet")
+    with beam.Pipeline(LocalRunner(scheduler=OneByOne())) as pipeline:
+        rows = pipeline | beam.io.ReadFromParquet(f"{tmp_path}/in-*.parquet", as_rows=as_rows)
+        kept = rows | beam.Filter(lambda row: print(end="") is None) | beam.WindowInto(GlobalWindows())
+        _ = kept | beam.io.WriteToParquet(f"{tmp_path}/out/")
+    source = pq.read_schema(tmp_path / "in-0.parquet").remove_metadata()
+    assert schemas(tmp_path) == {str(source)}
+    assert pa.concat_tables(map(pq.read_table, files(tmp_path))).to_pylist() == table.to_pylist()
