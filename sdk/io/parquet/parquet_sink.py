@@ -14,7 +14,7 @@ from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.files.beam_arguments import refuse_unless
 from headrace.sdk.io.files.file_sink import FileSink, IfExists
 from headrace.sdk.io.files.filesystem import Path, filesystem_of, open_output
-from headrace.sdk.io.files.windowed_files import WriteFiles
+from headrace.sdk.io.files.windowed_files import Collection, WriteFiles
 from headrace.sdk.io.parquet.parquet_source import ReadFromParquet
 from headrace.sdk.io.parquet.partitioned_sink import PartitionedSink
 from headrace.sdk.io.run_schema import RunSchema, with_schema
@@ -142,7 +142,7 @@ class WriteToParquet(WriteFiles):
         super().__init__(files, num_shards, windowed_writes)
         self._columns = writer.columns
 
-    def expand(self, inputs: PCollection[object]) -> PValue:
+    def expand(self, inputs: Collection) -> PValue:
         """See `WriteFiles.expand`."""
         if isinstance(inputs, PCollection):
             self._columns.source = _columns_of_source(inputs)
