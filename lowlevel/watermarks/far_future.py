@@ -28,9 +28,12 @@ def believable(times: Sequence[int] | npt.NDArray[np.int64], latest: int) -> tup
     >>> believable([3, 9, 5, 700], latest=9), believable([700], latest=9) == (MIN_TIMESTAMP, 1)
     ((9, 1), True)
     """
-    instants = np.asarray(times, np.int64)
-    within = instants[instants <= latest]
-    return int(within.max()) if len(within) else MIN_TIMESTAMP, len(instants) - len(within)
+    if isinstance(times, np.ndarray):
+        within = times[times <= latest]
+        return int(within.max()) if len(within) else MIN_TIMESTAMP, len(times) - len(within)
+    # A time may be beyond 64 bits; the step that gets it refuses it.
+    believed = [time for time in times if time <= latest]
+    return max(believed, default=MIN_TIMESTAMP), len(times) - len(believed)
 
 
 def likely_unit(timestamp: int, now: int) -> str | None:

@@ -167,7 +167,7 @@ def inject(router: Router, report: Report, stream: str, batches: Iterable[Batch]
         if len(batch):
             counters["records"] += len(batch)
             reached = batch.greatest()
-            if reached > latest:
+            if reached > latest < MAX_TIMESTAMP:
                 report.ahead[stream] = max(reached, report.ahead.get(stream, reached))
                 reached, count = believable(batch.instants(), latest)
                 counters["ahead"] = counters.get("ahead", 0) + count
