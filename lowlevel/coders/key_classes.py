@@ -22,7 +22,7 @@ from headrace.lowlevel.errors import CheckpointError, StoredClassError
 from headrace.lowlevel.stored_names import MODULE, address
 
 MARK = b"A"
-"""The first byte of a key with hints."""
+"""The first byte of a key with hints; the least of all first bytes of keys."""
 Parted = tuple[bytes, tuple[bytes, ...]]
 """An identity, and the hints behind it."""
 _LASTING = (MODULE, "builtins")
@@ -41,29 +41,38 @@ def parted(encoded: bytes) -> Parted:
     """
     if encoded[:1] != MARK:
         return encoded, ()
-    colon = encoded.index(b":")
-    end = colon + 1 + int(encoded[1:colon])
-    return encoded[colon + 1 : end], tuple(encoded[end:].split(b"\n"))
+    identity, lines = halves(encoded)
+    return identity, tuple(lines.split(b"\n"))
+
+
+def halves(marked: bytes) -> tuple[bytes, bytes]:
+    """The identity of an encoded key that has hints, and the lines of these."""
+    length, _, rest = marked.partition(b":")
+    end = int(length[1:])
+    return rest[:end], rest[end:]
 
 
 def with_hints(identity: bytes, hints: Iterable[bytes]) -> bytes:
     """An encoded key: its identity, with hints behind it if there are any."""
     distinct = sorted(set(hints))
-    return b"%b%d:%b%b" % (MARK, len(identity), identity, b"\n".join(distinct)) if distinct else identity
+    return _with_lines(identity, b"\n".join(distinct)) if distinct else identity
+
+
+def _with_lines(identity: bytes, lines: bytes) -> bytes:
+    return b"%b%d:%b%b" % (MARK, len(identity), identity, lines)
 
 
 def identity_of(encoded: bytes) -> bytes:
     """The part of an encoded key that tells keys apart."""
+    return halves(encoded)[0] if encoded[:1] == MARK else encoded
+
+
+def prefixed(letter: bytes, encoded: bytes, hint: bytes = b"") -> bytes:
+    """An encoded key as the contents of another one, whose identity begins with a letter, with a hint if it has one."""
     if encoded[:1] != MARK:
-        return encoded
-    begin = encoded.index(b":") + 1
-    return encoded[begin : begin + int(encoded[1 : begin - 1])]
-
-
-def prefixed(letter: bytes, encoded: bytes, *hints: bytes) -> bytes:
-    """An encoded key as the contents of another one, whose identity begins with a letter."""
+        return _with_lines(letter + encoded, hint) if hint else letter + encoded
     identity, inner = parted(encoded)
-    return with_hints(letter + identity, (*inner, *hints))
+    return with_hints(letter + identity, (*inner, hint) if hint else inner)
 
 
 class _Found(NamedTuple):
@@ -93,27 +102,27 @@ class KeyClasses:
     def __init__(self, spelled: frozenset[str] = frozenset(), of_step: bool = False) -> None:
         self.spelled = spelled
         self.of_step = of_step
-        self._names: dict[type, tuple[str, bytes]] = {}
+        self.known: dict[type, tuple[bytes, str, bytes]] = {}
+        """Class -> code letter of its keys, its name in a key's identity, its hint."""
         self._found: dict[tuple[bytes, str], _Found] = {}
         """Code letter of a key, and name of its class with the hint -> the class."""
         self._seen: dict[str, type] = {}
         """Qualified name -> the class of the keys that were encoded or decoded."""
 
-    def name(self, kind: type) -> tuple[str, bytes]:
-        """The name of a class in a key's identity, and its hint, which is empty if the name has a module.
+    def name(self, kind: type, letter: bytes) -> tuple[bytes, str, bytes]:
+        """Code letter of keys of a class, its name in their identity, and its hint: empty if the name has a module.
 
         Raises:
             UnstableKeyError: The class cannot be found by its name, or another class of the step has the same name.
         """
-        if (known := self._names.get(kind)) is None:
-            full = class_name(kind)
-            if (other := self._other(full, kind)) is not None:
-                raise UnstableKeyError(
-                    f"this step has keys of another class of this name, {_full(other)}, and they would be one key; "
-                    "give one of the classes another name"
-                )
-            name, hint = self.spelling(full)
-            known = self._names[kind] = name, f"{hint}{_fields(kind)}".encode() if hint else b""
+        full = class_name(kind)
+        if (other := self._other(full, kind)) is not None:
+            raise UnstableKeyError(
+                f"this step has keys of another class of this name, {_full(other)}, and they would be one key; "
+                "give one of the classes another name"
+            )
+        name, hint = self.spelling(full)
+        known = self.known[kind] = letter, name, f"{hint}{_fields(kind)}".encode() if hint else b""
         return known
 
     def spelling(self, full: str) -> tuple[str, str]:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum, Flag
 from functools import cache
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import TypeAlias, cast
 from uuid import UUID
 
@@ -44,9 +44,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-_SETS: dict[type, bytes] = {frozenset: b"x", set: b"X"}
-
-
 def encode_kind(key: object, encode: Encode, classes: KeyClasses) -> bytes | None:
     """Code letter and bytes of a key; None if the key is of no kind in this module.
 
@@ -58,63 +55,97 @@ def encode_kind(key: object, encode: Encode, classes: KeyClasses) -> bytes | Non
     Raises:
         UnstableKeyError: The key's class is a mutable dataclass, or cannot be found by its name.
     """
-    if (of_value := _VALUES.get(type(key))) is not None:
+    kind = type(key)
+    if (of_value := _VALUES.get(kind)) is not None:
         return of_value(key)
-    if type(key) is list:
-        return prefixed(b"L", encode((*key,)))
-    if isinstance(key, (frozenset, set)) and type(key) in _SETS:
-        return _encode_set(key, encode)
-    if type(key) is dict:
-        return _encode_dict(key, encode)
-    parts = _class_parts(key)
-    if parts is None:
-        return None
-    letter, values = parts
-    if letter == b"N":
-        return prefixed(b"N", encode(values))
-    name, hint = classes.name(type(key))
-    return prefixed(letter, encode((name, *values)), *([hint] if hint else ()))
+    if (of_container := _CONTAINERS.get(kind)) is not None:
+        return of_container(key, encode)
+    if (known := classes.known.get(kind)) is None:
+        letter = _letter(key)
+        if letter is None:
+            return None
+        if letter == b"N":
+            return prefixed(b"N", encode(_dynamic_contents(key)))
+        known = classes.name(kind, letter)
+    letter, name, hint = known
+    return prefixed(letter, encode((name, *_CONTENTS[letter](key))), hint)
 
 
-def _class_parts(key: object) -> tuple[bytes, tuple[object, ...]] | None:
-    """Code letter and contents of an instance of a class that keys may have; None for another object."""
+def _letter(key: object) -> bytes | None:
+    """The code letter of an instance of a class that keys may have; None for another object."""
+    kind = type(key)
     if isinstance(key, Enum):
-        return b"E", (key.value if isinstance(key, Flag) else key.name,)
-    if isinstance(key, tuple) and (names := getattr(type(key), "_fields", None)) is not None:
-        is_dynamic = getattr(type(key), "_is_dynamic", False)
-        return (b"N", (type(key).__name__, names, tuple(key))) if is_dynamic else (b"C", (*key,))
+        return b"E"
+    if isinstance(key, tuple) and hasattr(kind, "_fields"):
+        return b"N" if getattr(kind, "_is_dynamic", False) else b"C"
     if isinstance(key, type):
         return None
     if dataclasses.is_dataclass(key):
-        return b"D", _dataclass_values(key)
-    if (state := getattr(key, "__key_state__", None)) is not None:
-        return b"K", (state(),)
-    if hasattr(key, "__setstate__") and type(key).__reduce__ is object.__reduce__:
-        return b"G", (key.__getstate__(),)
-    return None
+        if not is_frozen(kind):
+            raise UnstableKeyError(f"{kind.__name__} is a dataclass that can change; make it @dataclass(frozen=True)")
+        return b"D"
+    if getattr(key, "__key_state__", None) is not None:
+        return b"K"
+    return b"G" if hasattr(key, "__setstate__") and kind.__reduce__ is object.__reduce__ else None
 
 
-def _dataclass_values(key: object) -> tuple[object, ...]:
-    kind = type(key)
-    if not is_frozen(kind):
-        raise UnstableKeyError(f"{kind.__name__} is a dataclass that can change; make it @dataclass(frozen=True)")
-    return tuple(getattr(key, field.name) for field in init_fields(kind))
+def _dynamic_contents(key: object) -> tuple[object, ...]:
+    names, parts = attrgetter("_fields")(key), cast("tuple[object, ...]", key)
+    return type(key).__name__, names, (*parts,)
+
+
+def _dataclass_values(key: object) -> Iterable[object]:
+    kind: type = type(key)
+    return [getattr(key, name) for name in _field_names(kind)]
+
+
+@cache
+def _field_names(kind: type) -> Sequence[str]:
+    return [field.name for field in init_fields(kind)]
+
+
+_CONTENTS: dict[bytes, Callable[..., Iterable[object]]] = {
+    b"C": tuple,
+    b"D": _dataclass_values,
+    b"E": lambda key: (key.value if isinstance(key, Flag) else key.name,),
+    b"G": lambda key: (key.__getstate__(),),
+    b"K": lambda key: (key.__key_state__(),),
+}
+"""Code letter of a class -> what a key of it contains."""
+
+
+def _encode_list(key: list[object], encode: Encode) -> bytes:
+    encoded = encode((*key,))
+    return b"L" + encoded if encoded[:1] != MARK else prefixed(b"L", encoded)
 
 
 def _encode_set(key: frozenset[object] | set[object], encode: Encode) -> bytes:
     # The order of a set differs between processes, so its encoded values are sorted. NaN is in it once.
-    items = list(map(encode, key))
-    if not any(item[:1] == MARK for item in items):
-        return _SETS[type(key)] + encode(tuple(sorted(set(items))))
+    letter = b"X" if type(key) is set else b"x"
+    items = sorted(set(map(encode, key)))
+    # Marked items come first: no other first byte is as small.
+    if not items or items[0][:1] != MARK:
+        return letter + encode((*items,))
     values = list(map(parted, items))
     encoded = encode(tuple(sorted({identity for identity, _ in values})))
-    return with_hints(_SETS[type(key)] + encoded, [hint for _, hints in values for hint in hints])
+    return with_hints(letter + encoded, [hint for _, hints in values for hint in hints])
 
 
 def _encode_dict(key: dict[object, object], encode: Encode) -> bytes:
-    items = [(parted(encode(name)), parted(encode(value))) for name, value in key.items()]
-    encoded = encode(tuple(sorted((name[0], value[0]) for name, value in items)))
-    return with_hints(b"M" + encoded, [hint for item in items for _, hints in item for hint in hints])
+    items = sorted((encode(name), encode(value)) for name, value in key.items())
+    if not any(name[:1] == MARK or value[:1] == MARK for name, value in items):
+        return b"M" + encode((*items,))
+    parts = [(parted(name), parted(value)) for name, value in items]
+    encoded = encode(tuple(sorted((name[0], value[0]) for name, value in parts)))
+    return with_hints(b"M" + encoded, [hint for item in parts for _, hints in item for hint in hints])
+
+
+_CONTAINERS: dict[type, Callable[..., bytes]] = {
+    list: _encode_list,
+    set: _encode_set,
+    frozenset: _encode_set,
+    dict: _encode_dict,
+}
 
 
 def decode_kind(kind: bytes, body: bytes, decode: Decode, find: Find) -> object:
@@ -127,14 +158,8 @@ def decode_kind(kind: bytes, body: bytes, decode: Decode, find: Find) -> object:
     if kind in _BACK:
         return _BACK[kind](body.decode())
     inner = cast("Sequence[object]", decode(body))
-    if kind == b"L":
-        return list(inner)
-    if kind == b"x":
-        return frozenset(map(decode, cast("Sequence[bytes]", inner)))
-    if kind == b"X":
-        return set(map(decode, cast("Sequence[bytes]", inner)))
-    if kind == b"M":
-        return {decode(name): decode(value) for name, value in cast("Sequence[tuple[bytes, bytes]]", inner)}
+    if kind in _CONTAINERS_BACK:
+        return _CONTAINERS_BACK[kind](inner, decode)
     name, *values = inner
     if kind == b"N":
         return dynamic_named_tuple(str(name), cast("tuple[str, ...]", values[0]))(*cast("Sequence[object]", values[1]))
@@ -147,7 +172,17 @@ def decode_kind(kind: bytes, body: bytes, decode: Decode, find: Find) -> object:
         raise StoredClassError(full, problem) from error
 
 
+_CONTAINERS_BACK: dict[bytes, Callable[..., object]] = {
+    b"L": lambda inner, decode: list(inner),
+    b"x": lambda inner, decode: frozenset(map(decode, inner)),
+    b"X": lambda inner, decode: set(map(decode, inner)),
+    b"M": lambda inner, decode: {decode(name): decode(value) for name, value in inner},
+}
+
+
 def _instance(kind: bytes, found: type, values: Sequence[object]) -> object:
+    if kind == b"C":
+        return found(*values)
     if kind == b"E":
         return found(*values) if issubclass(found, Flag) else cast("type[Enum]", found)[str(values[0])]
     if kind == b"K":
@@ -156,7 +191,7 @@ def _instance(kind: bytes, found: type, values: Sequence[object]) -> object:
         instance: object = object.__new__(found)
         methodcaller("__setstate__", *values)(instance)
         return instance
-    return _dataclass(found, values) if kind == b"D" else found(*values)
+    return _dataclass(found, values)
 
 
 # Values
@@ -210,7 +245,7 @@ VALUE_TYPES = frozenset(_VALUES)
 
 
 def _dataclass(kind: type, values: Sequence[object]) -> object:
-    fields = dict(zip((field.name for field in init_fields(kind)), values, strict=True))
+    fields = dict(zip(_field_names(kind), values, strict=True))
     if has_generated_init(kind):
         return kind(**fields)
     instance: object = object.__new__(kind)
