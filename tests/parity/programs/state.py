@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.parity.corpus import program, timed
+from tests.parity.masks import LAST_BATCHES
 from tests.parity.watching import stream, streaming
 
 PAIRS = [("a", 1), ("b", 5), ("a", 3), ("a", 1), ("b", 2), ("c", 4)]
@@ -271,14 +272,14 @@ def state_with_a_bundles_ends(beam, p):
     return p | beam.Create([("a", 1)]) | beam.ParDo(Framed())
 
 
-@program
+@program(masks=(LAST_BATCHES,))
 def state_batches(beam, p):
     pairs = timed(beam, p, [(("a", 1), second) for second in range(7)] + [(("b", 1), 3), (("a", 1), 15)])
     batches = pairs | beam.WindowInto(beam.window.FixedWindows(10)) | beam.GroupIntoBatches(3)
     return batches | beam.MapTuple(lambda key, batch: (key, len(batch)))
 
 
-@program
+@program(masks=(LAST_BATCHES,))
 def state_batches_of_everything(beam, p):
     pairs = p | beam.Create([("a", 1)] * 5 + [("b", 1)])
     return pairs | beam.GroupIntoBatches(2) | beam.MapTuple(lambda key, batch: (key, len(batch)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.parity.corpus import program, timed
-from tests.parity.masks import CLOCK_AS_TIME, DUE_TIMERS, Mask
+from tests.parity.masks import CLOCK_AS_TIME, DUE_TIMERS, LAST_BATCHES, Mask
 from tests.parity.watching import FAR, Clock, on_the_clock, stream, streaming
 
 TIMED = [(("a", 1), 1), (("b", 1), 2), (("a", 1), 12), (("a", 1), 3), (("b", 1), 15)]
@@ -211,7 +211,7 @@ def stream_timers_before_a_grouping(beam, p):
     return pairs | gathered(beam, lambda time, window: window.start + 9) | beam.GroupByKey()
 
 
-@streaming
+@streaming(masks=(LAST_BATCHES,))
 def stream_batches(beam, p):
     script = [0, [(("a", 1), 1), (("a", 1), 2)], [(("a", 1), 3), (("b", 1), 3)], 10, [(("a", 1), 11)], 20]
     batches = stream(beam, p, *script) | beam.WindowInto(beam.window.FixedWindows(10)) | beam.GroupIntoBatches(2)
