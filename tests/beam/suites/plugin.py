@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
-from types import FrameType
 
 import pytest
 
-from tests.beam.suites.substitution import substitute
+from tests.beam.suites.substitution import at_most, prepare_workers, substitute
 from tests.beam.suites.tables import exceptions, failing_with_beam, name_of, suites
 
 
@@ -22,6 +20,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Put the runner in the place of Beam's."""
     substitute(config.getoption("--suite-runner"))
+    if config.getoption("--suite-runner") == "spark":
+        prepare_workers()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -47,15 +47,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Stop a test that takes too long."""
-    seconds = item.config.getoption("--suite-seconds")
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"the test has taken {seconds} seconds")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
+    with at_most(item.config.getoption("--suite-seconds")):
         return (yield)
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import apache_beam
@@ -29,15 +32,13 @@ def substitute(runner: str) -> None:
     if runner == "beam":
         return
     os.environ["HEADRACE_RUNNER"] = runner
-    if runner == "spark":
-        _prepare_workers()
     from headrace.runners.beam import HeadraceRunner
 
     StandardOptions.DEFAULT_RUNNER = "headrace.runners.beam.HeadraceRunner"
     apache_beam.Pipeline.__init__ = _with_runner(apache_beam.Pipeline.__init__, HeadraceRunner)
 
 
-def _prepare_workers() -> None:
+def prepare_workers() -> None:
     """Have the workers of the Spark session that the first pipeline makes forked from our daemon."""
     from headrace.runners.spark import session
     from tests.beam.suites.eager import collect_on_driver
@@ -82,3 +83,19 @@ def _is_direct(wanted: object) -> bool:
     if isinstance(wanted, str):
         return wanted.rpartition(".")[2].lower() in NAMES
     return type(wanted) in RUNNERS
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Raise `TimeoutError` in what takes longer."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"the test has taken {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

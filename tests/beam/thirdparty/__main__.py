@@ -1,0 +1,74 @@
+"""The command: `python -m tests.beam.thirdparty [--spark] [name...] [of pytest]`, which is `./dev beam --third-party`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+from tests.beam.thirdparty.code_bases import ROOT, CodeBase, Environment, code_bases
+
+OUT = ROOT / "out" / "third-party"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the tests of the code bases with both runners; 1 if an outcome differs that is not listed, or none passed."""
+    parser = argparse.ArgumentParser(
+        prog="./dev beam --third-party",
+        description="Hold the tests of other people's code bases with HeadraceRunner against Beam's own runner. "
+        "Other arguments go to pytest.",
+    )
+    parser.add_argument("names", nargs="*", help="parts of names of code bases; all if none is given")
+    parser.add_argument("--spark", action="store_true", help="run the pipelines on Spark")
+    known, others = parser.parse_known_args(argv)
+    failed = False
+    print(f"{'tests':>6} {'passed':>6} {'same':>6} {'differ':>6} {'listed':>6}  code base", flush=True)
+    for code_base in code_bases():
+        if not known.names or any(name in code_base.name for name in known.names):
+            failed |= not _compare(code_base, "spark" if known.spark else "local", others)
+    return int(failed)
+
+
+def _compare(code_base: CodeBase, runner: str, others: Sequence[str]) -> bool:
+    """Run the tests of a code base with both runners and print how they compare; whether all is as it should be."""
+    environment = Environment(code_base, OUT / code_base.name)
+    try:
+        environment.prepare()
+    except subprocess.CalledProcessError as error:
+        print(f"{code_base.name} {code_base.version} cannot be installed: {error}", flush=True)
+        return False
+    expected, seen = (_outcomes(environment, each, others) for each in ("beam", runner))
+    differ = {test for test in expected | seen if expected.get(test) != seen.get(test)}
+    counts = Counter(seen.values())
+    listed = differ & code_base.differs.keys()
+    numbers = [len(seen), counts["passed"], len(seen.keys() - differ), len(differ - listed), len(listed)]
+    print(*(f"{number:>6}" for number in numbers), f" {code_base.name} {code_base.version}", flush=True)
+    for test in sorted(differ - listed):
+        print(f"       {test}: {expected.get(test)} with Beam's runner, {seen.get(test)} here", flush=True)
+    for test in sorted(code_base.differs.keys() - differ if not others else ()):
+        print(f"       {test} is listed and does not differ", flush=True)
+    return bool(counts["passed"]) and differ == listed and (bool(others) or listed == code_base.differs.keys())
+
+
+def _outcomes(environment: Environment, runner: str, others: Sequence[str]) -> dict[str, str]:
+    """Test -> outcome, with one of the runners. What pytest prints is in a file beside the environment."""
+    written = environment.folder / f"{runner}.json"
+    written.unlink(missing_ok=True)
+    root = environment.tests_root
+    command = [environment.python, "-m", "tests.beam.thirdparty.child", runner, written]
+    command += ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider", f"--rootdir={root}"]
+    command += [*environment.code_base.arguments, *others]
+    command += [str(root / tests) for tests in environment.code_base.tests]
+    with (environment.folder / f"{runner}.txt").open("w", encoding="utf-8") as printed:
+        subprocess.run(command, cwd=ROOT, stdout=printed, stderr=subprocess.STDOUT)
+    if not written.exists():
+        return {}
+    outcomes: dict[str, str] = json.loads(written.read_text(encoding="utf-8"))
+    return outcomes
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

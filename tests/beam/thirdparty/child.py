@@ -1,0 +1,62 @@
+"""Runs the tests of a code base with a runner, in the environment of the code base; writes how each of them ended.
+
+`python -m tests.beam.thirdparty.child RUNNER FILE [arguments of pytest]`
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.beam.suites.substitution import at_most, substitute
+
+ROOT = Path(__file__).parents[3]
+SECONDS = 300
+"""The longest time of a test."""
+
+
+class Outcomes:
+    """A plugin of pytest that notes how each test ended."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, str] = {}
+        """Test to outcome: of its call, or of its set-up or tear-down if that fails or skips it."""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note an outcome."""
+        if report.when == "call" or not report.passed:
+            self.of[report.nodeid] = report.outcome
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note a module that cannot be imported, or that skips all its tests."""
+        if not report.passed:
+            self.of[report.nodeid] = report.outcome
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Iterator[None]:
+        """Stop a test that takes too long."""
+        with at_most(SECONDS):
+            return (yield)
+
+
+def main(runner: str, written: Path, arguments: list[str]) -> int:
+    """Run pytest; the exit code.
+
+    Modules of ours are forgotten first, as the tests of many code bases are in a package `tests`, too.
+    """
+    substitute(runner)
+    for name in [name for name in sys.modules if name == "tests" or name.startswith("tests.")]:
+        del sys.modules[name]
+    sys.path[:] = [path for path in sys.path if path and Path(path).resolve() != ROOT]
+    outcomes = Outcomes()
+    code = pytest.main(arguments, [outcomes])
+    written.write_text(json.dumps(outcomes.of), encoding="utf-8")
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))

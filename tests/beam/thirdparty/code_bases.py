@@ -1,0 +1,93 @@
+"""The table of code bases, and an environment for each of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import venv
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TABLE = Path(__file__).with_name("code_bases.toml")
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBase:
+    """A distribution of the package index and its tests.
+
+    Args:
+        name: Name on the package index.
+        version: The version that is tried.
+        tests: Files and folders of tests, relative to the source distribution, or to the installed packages if
+            `installed` is true.
+        requires: What else is installed, as pip's arguments. The package itself is installed without its
+            dependencies, as many name an old release of Beam.
+        installed: Whether the tests are in the wheel.
+        arguments: Further arguments for pytest.
+        differs: Test to the reason why its outcome differs between the two runners. One that is listed and does not
+            differ is an error.
+    """
+
+    name: str
+    version: str
+    tests: Sequence[str]
+    requires: Sequence[str] = ()
+    installed: bool = False
+    arguments: Sequence[str] = ()
+    differs: dict[str, str] = field(default_factory=dict)
+
+
+def code_bases() -> list[CodeBase]:
+    """All code bases of the table."""
+    return [CodeBase(**row) for row in tomllib.loads(TABLE.read_text(encoding="utf-8"))["code_base"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A virtual environment above the checkout's own: what a code base needs, and below it Beam, Spark and Headrace."""
+
+    code_base: CodeBase
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        """The interpreter."""
+        return self.folder / "env" / "bin" / "python"
+
+    @property
+    def tests_root(self) -> Path:
+        """The folder to which the paths of the tests are relative."""
+        if self.code_base.installed:
+            return Path(sysconfig.get_path("purelib", vars={"base": str(self.folder / "env")}))
+        [source] = (path for path in (self.folder / "source").iterdir() if path.is_dir())
+        return source
+
+    def prepare(self) -> None:
+        """Install the code base, unless this was done before. Raises `CalledProcessError` if pip cannot."""
+        done = self.folder / "done"
+        if done.exists() and done.read_text(encoding="utf-8") == repr(self.code_base):
+            return
+        venv.create(self.folder / "env", clear=True, with_pip=True)
+        packages = Path(sysconfig.get_path("purelib", vars={"base": str(self.folder / "env")}))
+        line = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
+        (packages / "of_the_checkout.pth").write_text(line, encoding="utf-8")
+        if self.code_base.requires:
+            self._pip("install", *self.code_base.requires)
+        wanted = f"{self.code_base.name}=={self.code_base.version}"
+        self._pip("install", "--no-deps", wanted)
+        if not self.code_base.installed:
+            self._pip("download", "--no-deps", "--no-binary", self.code_base.name, "-d", str(self.folder), wanted)
+            [archive] = self.folder.glob("*.tar.gz")
+            with tarfile.open(archive) as source:
+                source.extractall(self.folder / "source", filter="data")
+            archive.unlink()
+        done.write_text(repr(self.code_base), encoding="utf-8")
+
+    def _pip(self, command: str, *arguments: str) -> None:
+        options = ["--quiet", "--no-input", "--disable-pip-version-check"]
+        subprocess.run([self.python, "-m", "pip", command, *options, *arguments], check=True, stdout=sys.stderr)
