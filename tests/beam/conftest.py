@@ -6,6 +6,9 @@ import pytest
 
 from headrace.runners.beam import HeadraceRunner
 
+collect_ignore = ["thirdparty/programs"]
+"""Programs with packages that the checkout does not have."""
+
 
 @pytest.fixture(autouse=True)
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

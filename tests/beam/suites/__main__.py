@@ -1,4 +1,4 @@
-"""The command: `python -m tests.beam.suites [--spark | --record] [--quick | --examples] [module...] [of pytest]`."""
+"""The command `./dev beam`: `python -m tests.beam.suites [options] [module...] [of pytest]`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from tests.beam.examples.programs import ALL_ON
 from tests.beam.examples.programs import TABLE as PROGRAMS
 from tests.beam.suites.tables import HERE, RECORDED, Suite, name_of, suites
 from tests.beam.suites.tally import Tally
+from tests.beam.thirdparty import __main__ as thirdparty
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the suites; the exit code is that of pytest."""
+    if "--third-party" in argv:
+        return thirdparty.main([argument for argument in argv if argument != "--third-party"])
     known, others = _parser().parse_known_args(argv)
     if known.examples:
         return _run_examples(known.modules, "spark" if known.spark else "local", others)
@@ -49,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--spark", action="store_true", help="run the pipelines on Spark")
     parser.add_argument("--quick", action="store_true", help="only what the ordinary tests run")
     parser.add_argument("--examples", action="store_true", help="Beam's example programs instead of its tests")
+    parser.add_argument("--third-party", action="store_true", help="tests of other people's code bases on Beam instead")
     parser.add_argument("--record", action="store_true", help="run on Beam's runner, and record what fails there")
     return parser
 

@@ -1,4 +1,4 @@
-"""The command: `python -m tests.beam.thirdparty [--spark] [name...] [of pytest]`, which is `./dev beam --third-party`."""
+"""The command `./dev beam --third-party`: `python -m tests.beam.thirdparty [--spark] [name...] [of pytest]`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import json
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Sequence
 
 from tests.beam.thirdparty.code_bases import ROOT, CodeBase, Environment, code_bases
@@ -42,15 +41,15 @@ def _compare(code_base: CodeBase, runner: str, others: Sequence[str]) -> bool:
         return False
     expected, seen = (_outcomes(environment, each, others) for each in ("beam", runner))
     differ = {test for test in expected | seen if expected.get(test) != seen.get(test)}
-    counts = Counter(seen.values())
+    passed = sum(outcome.startswith("passed") for outcome in seen.values())
     listed = differ & code_base.differs.keys()
-    numbers = [len(seen), counts["passed"], len(seen.keys() - differ), len(differ - listed), len(listed)]
+    numbers = [len(seen), passed, len(seen.keys() - differ), len(differ - listed), len(listed)]
     print(*(f"{number:>6}" for number in numbers), f" {code_base.name} {code_base.version}", flush=True)
     for test in sorted(differ - listed):
         print(f"       {test}: {expected.get(test)} with Beam's runner, {seen.get(test)} here", flush=True)
     for test in sorted(code_base.differs.keys() - differ if not others else ()):
         print(f"       {test} is listed and does not differ", flush=True)
-    return bool(counts["passed"]) and differ == listed and (bool(others) or listed == code_base.differs.keys())
+    return bool(passed) and differ == listed and (bool(others) or listed == code_base.differs.keys())
 
 
 def _outcomes(environment: Environment, runner: str, others: Sequence[str]) -> dict[str, str]:
@@ -58,8 +57,10 @@ def _outcomes(environment: Environment, runner: str, others: Sequence[str]) -> d
     written = environment.folder / f"{runner}.json"
     written.unlink(missing_ok=True)
     root = environment.tests_root
-    command = [environment.python, "-m", "tests.beam.thirdparty.child", runner, written]
+    ours = environment.code_base.within == "programs"
+    command = [str(environment.python), "-m", "tests.beam.thirdparty.child", runner, str(written)]
     command += ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider", f"--rootdir={root}"]
+    command += ["-c", str(environment.folder / "pytest.ini"), f"--confcutdir={root}"] if ours else []
     command += [*environment.code_base.arguments, *others]
     command += [str(root / tests) for tests in environment.code_base.tests]
     with (environment.folder / f"{runner}.txt").open("w", encoding="utf-8") as printed:

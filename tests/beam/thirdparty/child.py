@@ -24,12 +24,14 @@ class Outcomes:
 
     def __init__(self) -> None:
         self.of: dict[str, str] = {}
-        """Test to outcome: of its call, or of its set-up or tear-down if that fails or skips it."""
+        """Test to outcome, with what it recorded: of its call, or of its set-up or tear-down if that is no pass."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note an outcome."""
         if report.when == "call" or not report.passed:
             self.of[report.nodeid] = report.outcome
+        elif report.when == "teardown" and report.user_properties:
+            self.of[report.nodeid] += f" {report.user_properties}"
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note a module that cannot be imported, or that skips all its tests."""

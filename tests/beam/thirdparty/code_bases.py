@@ -10,10 +10,12 @@ import tomllib
 import venv
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
 TABLE = Path(__file__).with_name("code_bases.toml")
 ROOT = Path(__file__).parents[3]
+PROGRAMS = Path(__file__).with_name("programs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +25,11 @@ class CodeBase:
     Args:
         name: Name on the package index.
         version: The version that is tried.
-        tests: Files and folders of tests, relative to the source distribution, or to the installed packages if
-            `installed` is true.
+        tests: Files and folders of tests, relative to `within`.
+        within: Where the tests are: in the "source" distribution, or among what is "installed"; or "programs", if the
+            package has no tests that run today, and programs of ours use its transforms.
         requires: What else is installed, as pip's arguments. The package itself is installed without its
             dependencies, as many name an old release of Beam.
-        installed: Whether the tests are in the wheel.
         arguments: Further arguments for pytest.
         differs: Test to the reason why its outcome differs between the two runners. One that is listed and does not
             differ is an error.
@@ -36,8 +38,8 @@ class CodeBase:
     name: str
     version: str
     tests: Sequence[str]
+    within: str = "source"
     requires: Sequence[str] = ()
-    installed: bool = False
     arguments: Sequence[str] = ()
     differs: dict[str, str] = field(default_factory=dict)
 
@@ -62,8 +64,10 @@ class Environment:
     @property
     def tests_root(self) -> Path:
         """The folder to which the paths of the tests are relative."""
-        if self.code_base.installed:
-            return Path(sysconfig.get_path("purelib", vars={"base": str(self.folder / "env")}))
+        if self.code_base.within == "programs":
+            return PROGRAMS
+        if self.code_base.within == "installed":
+            return self._packages
         [source] = (path for path in (self.folder / "source").iterdir() if path.is_dir())
         return source
 
@@ -73,14 +77,15 @@ class Environment:
         if done.exists() and done.read_text(encoding="utf-8") == repr(self.code_base):
             return
         venv.create(self.folder / "env", clear=True, with_pip=True)
-        packages = Path(sysconfig.get_path("purelib", vars={"base": str(self.folder / "env")}))
         line = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
-        (packages / "of_the_checkout.pth").write_text(line, encoding="utf-8")
+        (self._packages / "of_the_checkout.pth").write_text(line, encoding="utf-8")
+        # For a code base without a configuration of pytest, which would take that of the checkout.
+        (self.folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
         if self.code_base.requires:
             self._pip("install", *self.code_base.requires)
         wanted = f"{self.code_base.name}=={self.code_base.version}"
         self._pip("install", "--no-deps", wanted)
-        if not self.code_base.installed:
+        if self.code_base.within == "source":
             self._pip("download", "--no-deps", "--no-binary", self.code_base.name, "-d", str(self.folder), wanted)
             [archive] = self.folder.glob("*.tar.gz")
             with tarfile.open(archive) as source:
@@ -88,6 +93,15 @@ class Environment:
             archive.unlink()
         done.write_text(repr(self.code_base), encoding="utf-8")
 
+    @property
+    def _packages(self) -> Path:
+        """The folder of the installed packages."""
+        return Path(sysconfig.get_path("purelib", vars={"base": str(self.folder / "env")}))
+
     def _pip(self, command: str, *arguments: str) -> None:
         options = ["--quiet", "--no-input", "--disable-pip-version-check"]
-        subprocess.run([self.python, "-m", "pip", command, *options, *arguments], check=True, stdout=sys.stderr)
+        kept = [f"{name}=={version(name)}\n" for name in ("apache-beam", "pyspark", "pyarrow", "protobuf", "pytest")]
+        constraints = self.folder / "constraints.txt"
+        constraints.write_text("".join(kept), encoding="utf-8")
+        pip = [str(self.python), "-m", "pip", command, *options, "-c", str(constraints)]
+        subprocess.run([*pip, *arguments], check=True, stdout=sys.stderr)
