@@ -131,8 +131,10 @@ ROWS: dict[int, Row] = {
         "Text, JSON, CSV and Parquet that are cut off, flipped, not text, too deep, too long, without or with "
         "impossible times, with other columns, unclosed quotations and much else, beside good files, on both "
         "runners; pipes, holes, folders, files that shrink, files that the user may not read. Odd but right ones "
-        "(byte order marks, NUL, CR LF, the year 9999) must be read exactly.",
+        "(byte order marks, NUL, CR LF, the year 9999) must be read exactly. Each codec is damaged at each place "
+        "of its streams, of blocks of Avro and of pages of Parquet, and read by each reader.",
         "no hang, no silent skip; the error has file and line",
+        ("tests/unit/sdk/io/files/test_folder_life.py", "tests/unit/sdk/io/test_run_schema.py"),
     ),
     13: Row(
         "huge values, huge keys, very many keys",
@@ -158,13 +160,21 @@ ROWS: dict[int, Row] = {
         "Intervals have a test of their own. Topologies are changed by seed while records flow, up to seven times a "
         "run: parts come, go and come back, what stays moves to other levels and back. What stays must give the "
         "outputs and leave the state of a run without any of that, what comes back must go on where it was; and "
-        "drivers crash at and around each change, which leaves one topology or the other.",
+        "drivers crash at and around each change, which leaves one topology or the other. Random programs are "
+        "edited between two runs, in the test's process and as users start them: each step goes on with its own "
+        "state or the start is refused.",
         "exact, or refused with the difference named",
-        ("tests/faults/crashes/test_intervals_change.py", "tests/faults/crashes/test_topology_changes.py"),
+        (
+            "tests/faults/checkpoint/test_readers_of_history.py",
+            "tests/faults/crashes/test_intervals_change.py",
+            "tests/faults/crashes/test_topology_changes.py",
+            "tests/properties/edits/test_edits.py",
+            "tests/properties/edits/test_processes.py",
+        ),
     ),
     16: Row(
         "closures or state that cannot be pickled",
-        "Locks, threads, files, sockets, generators, databases, Spark sessions, also deep inside and last of "
+        "Threads and their data, files, sockets, generators, databases, Spark sessions, also deep inside and last of "
         "thousands, in closures, defaults, globals, attributes and arguments of every kind of step: refused while "
         "the pipeline is built, with a runner that must not be asked; a topology before Spark and the checkpoint "
         "are looked at. State of every kind and values on their way are refused by step, key and value, on both "

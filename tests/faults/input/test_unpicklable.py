@@ -40,16 +40,16 @@ from tests.faults.tally import Tally
 
 pytestmark = pytest.mark.faults
 
-GLOBAL = threading.Lock()
+GLOBAL = threading.local()
 THINGS: dict[str, Callable[[], object]] = {
-    "a lock": threading.Lock,
+    "thread-local data": threading.local,
     "a thread": lambda: threading.Thread(target=print),
     "a file to write to": lambda: open("/dev/null", "w"),  # noqa: SIM115 - it is to be open when it is pickled
     "a socket": socket.socket,
     "a generator": lambda: (number for number in range(3)),
     "a database": lambda: sqlite3.connect(":memory:"),
-    "the last of 30,000": lambda: [*range(30_000), threading.Lock()],
-    "deep inside": lambda: {"a": [1, (2, {"b": threading.Lock()})]},
+    "the last of 30,000": lambda: [*range(30_000), threading.local()],
+    "deep inside": lambda: {"a": [1, (2, {"b": threading.local()})]},
 }
 
 
@@ -167,14 +167,14 @@ def test_a_topology_is_refused_before_there_is_spark_or_a_checkpoint(
 ) -> None:
     """A program that cannot run must not replace one that does."""
     run = tally(16)
-    lock = threading.Lock()
+    local = threading.local()
     made: list[tuple[Topology, str]] = [
-        (keeping(int, int, lock), "step 'keep it' .* the attribute 'thing' "),
-        (keeping(lambda: lock, int), "step 'keep it' .* the variable 'lock' of "),
+        (keeping(int, int, local), "step 'keep it' .* the attribute 'thing' "),
+        (keeping(lambda: local, int), "step 'keep it' .* the variable 'local' of "),
     ]
     by_key = keeping(int, int)
-    by_key.computation("by key", Ignore(), {"out": lambda value: lock})
-    made.append((by_key, "step 'by key' .* the variable 'lock' of "))
+    by_key.computation("by key", Ignore(), {"out": lambda value: local})
+    made.append((by_key, "step 'by key' .* the variable 'local' of "))
     for topology, says in made:
         run.plan()
         runner = SparkRunner(Nowhere())

@@ -45,7 +45,7 @@ def counted() -> Iterator[str]:
     for package in ("lowlevel", "sdk", "runners/engine"):
         for path in (ROOT / package).rglob("*.py"):
             text = path.read_text(encoding="utf-8")
-            yield from re.findall(r'\.count\("(\w+)"', text)
+            yield from re.findall(r'(?:\.count\(|\bcounters\[)"(\w+)"', text)
             for name in re.findall(r"\.(?:count\(|add_counters\(\w+, \{)([A-Z_]+)\b", text):
                 yield value_of(name)
 
