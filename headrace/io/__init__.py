@@ -28,6 +28,7 @@ from headrace.io.textio import (
 from headrace.sdk.io.database.database_sink import DatabaseWriteError, WriteToDatabase
 from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
 from headrace.sdk.io.epoch_sink import EpochsLostError, SinkTakenError
+from headrace.sdk.io.files.reading.pieces import MissingFileError
 from headrace.sdk.io.foreach_epoch import ForeachEpoch
 from headrace.sdk.io.generate_sequence import GenerateSequence
 from headrace.sdk.io.socket_source import ReadFromSocket, SocketError
@@ -42,6 +43,7 @@ __all__ = [
     "FileError",
     "ForeachEpoch",
     "GenerateSequence",
+    "MissingFileError",
     "Read",
     "ReadAllFromAvro",
     "ReadAllFromParquet",

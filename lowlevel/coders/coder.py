@@ -316,7 +316,7 @@ _WITHOUT = frozenset(b"sibfnTFdezlmuSR")
 def names_in(encoded: bytes) -> Collection[str]:
     """Names `module:qualified name` of the classes in the identity of a key.
 
-    >>> names_in(b"Et2:10:sgone:Color4:sRED"), names_in(b"i7")
+    >>> names_in(b"Et2:11:sgone:Color4:sRED"), names_in(b"i7")
     ({'gone:Color'}, ())
     """
     if encoded[0] in _WITHOUT:

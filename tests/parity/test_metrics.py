@@ -55,7 +55,7 @@ def functions(beam, metrics, p):
         return numbers | "In" >> beam.Map(tell) | "Odd" >> beam.Filter(lambda x: tell(x, 2) % 2)
 
     numbers = p | beam.Create(range(5))
-    numbers | beam.FlatMap(lambda x: [tell(x)] * 2) | "After" >> beam.Map(tell)
+    numbers | "Twice" >> beam.FlatMap(lambda x: [tell(x)] * 2) | "After" >> beam.Map(tell)
     return numbers | "Outer" >> outer()
 
 
@@ -103,7 +103,8 @@ def combiners(beam, metrics, p):
     pairs | beam.GroupByKey() | "Grouped" >> beam.Map(grouped)
     sessions = pairs | beam.WindowInto(beam.window.Sessions(3))
     sessions | "Not lifted" >> beam.CombinePerKey(Total())
-    return pairs | "Lifted" >> beam.CombinePerKey(Total()) | beam.Map(lambda _: metrics.counter("c", "after").inc())
+    totals = pairs | "Lifted" >> beam.CombinePerKey(Total())
+    return totals | "Count" >> beam.Map(lambda _: metrics.counter("c", "after").inc())
 
 
 PROGRAMS: list[Callable[..., object]] = [life_cycle, functions, tagged, combiners]

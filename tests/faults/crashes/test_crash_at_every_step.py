@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel import BoundedInjector, CallSink, CheckpointError, FencedError, ManualInjector, Topology
 from headrace.metrics import Metrics
+from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
@@ -73,7 +74,7 @@ def topology(outside, max_delay=None, rows=ROWS):
 
 def attempt(outside, checkpoint, scheduler, max_delay=None):
     """One life of a driver; None if it crashed."""
-    runner = LocalRunner(scheduler=scheduler, intervals=3, parallelism=2)
+    runner = LocalRunner(ManualClock(), scheduler, intervals=3, parallelism=2)
     try:
         return runner.run_topology(topology(outside, max_delay), RunOptions(checkpoint=str(checkpoint), **OPTIONS))
     except Crash:

@@ -47,9 +47,9 @@ VALUES = {
     "times by name": ({"at": datetime(2024, 3, 10, 2, 30)}, "struct<at:timestamp_ntz>"),
     "date": (date(1, 1, 1), "date"),
     "duration": (timedelta(3), "interval day to second"),
-    "decimal": (Decimal("1.50"), "decimal(3,2)"),
+    "decimal": (Decimal("1.50"), "decimal(38,2)"),
     "list": ([1, None], "array<bigint>"),
-    "nothing": (None, "void"),
+    "nothing": (None, "string"),
     "bytes": (b"x", "binary"),
     "float": (1.5, "double"),
 }

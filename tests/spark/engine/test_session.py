@@ -172,15 +172,14 @@ def test_a_cluster_needs_a_checkpoint(spark: SparkSession, monkeypatch: pytest.M
 
 
 def test_code_that_cannot_travel_is_named(spark: SparkSession) -> None:
-    lock = threading.Lock()
+    own = threading.local()
 
-    class Locked(Computation):
+    class Local(Computation):
         def process_record(self, record: Record, context: Context) -> None:
-            with lock:
-                context.state = 1
+            own.last = context.state = 1
 
-    with pytest.raises(ShippingError, match=r"step 'lonely' cannot be sent to the workers: .*'lock'"):
-        SparkRunner(spark).run_topology(simple(Locked()))
+    with pytest.raises(ShippingError, match=r"step 'lonely' cannot be sent to the workers: .*'own'"):
+        SparkRunner(spark).run_topology(simple(Local()))
 
 
 def test_workers_run_under_this_interpreter(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from typing import Protocol, cast, runtime_checkable
 
 from headrace.lowlevel.injectors.injector import SizedSplit, Split
 from headrace.lowlevel.records.record import Batch
-from headrace.lowlevel.stored_names import addressed
 from headrace.sdk.io.files.filesystem import MatchedFile, is_gone
 
 _log = logging.getLogger(__name__)
@@ -58,7 +57,6 @@ class FormatOfFirst:
         return self._ready[1], inferred
 
 
-@addressed("MissingFileError")
 class MissingFileError(ValueError):
     """A file that was found is gone before it was read."""
 

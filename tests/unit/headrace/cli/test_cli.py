@@ -231,7 +231,7 @@ def test_inspect_names_who_holds_a_watermark(folder: Path) -> None:
         ([""], "the place of the checkpoint is empty"),
         (["points.py"], "points.py: not a directory; choose a directory"),
         (["points.py/state"], "there is no checkpoint at"),
-        (["nosuch://place"], "cannot open nosuch://place"),
+        (["nosuch://place"], "a checkpoint cannot be at nosuch://place"),
     ],
 )
 def test_inspect_of_what_is_not_there_ends_with_2_and_makes_nothing(

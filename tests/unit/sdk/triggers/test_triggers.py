@@ -360,7 +360,7 @@ def test_progress_that_cannot_be_stored_is_named() -> None:
 
 
 def test_triggers_are_checked_when_the_pipeline_is_built() -> None:
-    lock = threading.Lock()
+    lock = threading.local()
     numbers = beam.Pipeline("LocalRunner") | beam.Create([("a", 1)])
     with pytest.raises(ShippingError, match=r"step 'Flush'.* the variable 'lock' of .*<lambda>.*'predicate'"):
         _ = numbers | "Flush" >> beam.WindowInto(

@@ -19,6 +19,7 @@ from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.time import SECOND
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.recording import Recording, RecordingError, StepRecording, recording_at
+from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.sdk.recording.state_snapshot import OpenWindow, WaitingTimer
@@ -102,7 +103,7 @@ def test_timers_of_computations_that_wait(tmp_path):
     made.injector("pairs", BoundedInjector([(("a", 5), 10 * SECOND), (("b", 1), 80 * SECOND)]))
     made.computation("total", Total(), inputs={"pairs": lambda pair: pair[0]}, outputs=["totals"])
     with pytest.raises(Stopped):
-        LocalRunner().run_topology(
+        LocalRunner(ManualClock()).run_topology(
             made, RunOptions(checkpoint=str(tmp_path), max_records_per_epoch=1, progress=stop_at(1))
         )
     step = known(tmp_path)

@@ -187,7 +187,12 @@ def topology(
 
 def test_the_fingerprint_of_a_topology() -> None:
     fingerprint = Fingerprint.of(topology())
-    signature = (("class", "Count"), ("keys with coders", "none of the program's own"), ("state coder", "PickleCoder"))
+    signature = (
+        ("class", "Count"),
+        ("classes of keys", "by qualified name"),
+        ("keys with coders", "none of the program's own"),
+        ("state coder", "PickleCoder"),
+    )
     assert Member("computation", "count", "Count", ("words",), ("counts",), signature) in fingerprint.members
     assert Member("inline computation", "split", "InlineComputation", ("counts",), ("parts",)) in fingerprint.members
     assert Member("sink", "out", "CallSink", ("parts",), ()) in fingerprint.members

@@ -13,6 +13,7 @@ import headrace as beam
 from headrace.io import DatabaseWriteError, EpochsLostError, SinkTakenError, WriteToDatabase
 from headrace.lowlevel import Batch, StepError
 from headrace.options.pipeline_options import PipelineOptions
+from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.driver.delivery import after, begun, held
 from headrace.runners.engine.driver.delivery import deliver as deliver_all
 from headrace.runners.local import LocalRunner
@@ -323,8 +324,8 @@ class TestExactlyOnce:
         database = Database(lambda: sqlite3.connect(tmp_path / "shop.db"))
         old, new = database.sink("sold"), database.writing("sold").sink()
         before, sinks = held({"out": ("sold", old)}), {"out": ("sold", new)}
-        receipts = after(after(before, begun(sinks, ["out"])), held(sinks))
-        deliver_all(sinks, 2, receipts)
+        receipts = after(after(before, begun(sinks, Activity(1), ["out"])), held(sinks))
+        deliver_all(sinks, 2, receipts, Activity(1))
         assert held(sinks) == before
         deliver(new, 3, ("tea", 3))
         assert database.sold() == [("tea", 3)]

@@ -263,9 +263,9 @@ class TestWhatDoesNotFit:
             (
                 lambda config: kafka_values.json(config, RULES),
                 {"count": float("nan")},
-                r"is no JSON .*map it to None",
+                r"is no JSON: .*map it to None",
             ),
-            (lambda config: kafka_values.json(), {"n": float("inf")}, r"\{'n': inf\} is no JSON .*map it to None"),
+            (lambda config: kafka_values.json(), {"n": float("inf")}, r"\{'n': inf\} is no JSON: .*map it to None"),
             (
                 lambda config: kafka_values.avro(config, CLICK),
                 {"page": "a", "at": NOON, "shop": 7},
