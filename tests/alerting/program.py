@@ -18,7 +18,7 @@ from headrace.lowlevel.time import SECOND
 from headrace.sdk.transforms.core.source import Source
 from headrace.transforms.window import FixedWindows
 
-FOLDER = Path(os.environ["MISBEHAVIOUR"])
+FOLDER = Path(os.environ.get("MISBEHAVIOUR", ""))
 BEGAN = time.monotonic()
 
 
