@@ -46,7 +46,9 @@ def _compare(code_base: CodeBase, runner: str, others: Sequence[str]) -> bool:
     numbers = [len(seen), passed, len(seen.keys() - differ), len(differ - listed), len(listed)]
     print(*(f"{number:>6}" for number in numbers), f" {code_base.name} {code_base.version}", flush=True)
     for test in sorted(differ - listed):
-        print(f"       {test}: {expected.get(test)} with Beam's runner, {seen.get(test)} here", flush=True)
+        words = [outcomes.get(test, "absent").partition(" ")[0] for outcomes in (expected, seen)]
+        outputs = f"; outputs in {environment.folder}/*.json" if words[0] == words[1] else ""
+        print(f"       {test}: {words[0]} with Beam's runner, {words[1]} here{outputs}", flush=True)
     for test in sorted(code_base.differs.keys() - differ if not others else ()):
         print(f"       {test} is listed and does not differ", flush=True)
     return bool(passed) and differ == listed and (bool(others) or listed == code_base.differs.keys())

@@ -100,7 +100,7 @@ class Environment:
 
     def _pip(self, command: str, *arguments: str) -> None:
         options = ["--quiet", "--no-input", "--disable-pip-version-check"]
-        kept = [f"{name}=={version(name)}\n" for name in ("apache-beam", "pyspark", "pyarrow", "protobuf", "pytest")]
+        kept = [f"{name}=={version(name)}\n" for name in ("apache-beam", "pyspark", "pyarrow", "protobuf")]
         constraints = self.folder / "constraints.txt"
         constraints.write_text("".join(kept), encoding="utf-8")
         pip = [str(self.python), "-m", "pip", command, *options, "-c", str(constraints)]

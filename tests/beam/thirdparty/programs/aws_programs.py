@@ -14,7 +14,7 @@ def test_sqs(record: Record) -> None:
         batches = pipeline | beam.Create(records) | beam.BatchElements(min_batch_size=3, max_batch_size=3)
         sent = batches | sqs.WriteToSqs(queue_name="q", append_error=False, fake_config={"num_success": 0})
         record("failed", sent["write-to-sqs-failed-output"])
-        keyed = pipeline | beam.Create([("key", records)])
+        keyed = pipeline | "keys" >> beam.Create([("key", records)])
         record(
             "all",
             (keyed | "keyed" >> sqs.WriteToSqs(queue_name="q", fake_config={"num_success": 9}))[

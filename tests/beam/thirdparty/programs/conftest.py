@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pprint
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,10 +14,13 @@ Record = Callable[[str, beam.PCollection], None]
 
 @pytest.fixture
 def record(tmp_path: Path, record_property: Callable[[str, object], None]) -> Iterator[Record]:
-    """A function that adds the elements of a collection to what is compared, sorted by their text."""
+    """A function that adds the elements of a collection to what is compared, sorted by their text.
+
+    The fields of a dictionary are sorted, too: where a set gave them their order it is another in each process.
+    """
 
     def record_elements(name: str, elements: beam.PCollection) -> None:
-        texts = elements | f"text of {name}" >> beam.Map(repr)
+        texts = elements | f"text of {name}" >> beam.Map(pprint.pformat, width=10_000)
         texts | f"record {name}" >> beam.io.WriteToText(str(tmp_path / name))
 
     yield record_elements

@@ -13,8 +13,9 @@ ROWS = [{"id": each % 9, "name": f"  Ná{each} ", "amount": f"{each}.5"} for eac
 
 def test_columns(record: Record) -> None:
     with beam.Pipeline() as pipeline:
-        rows = pipeline | beam.Create(ROWS)
-        trimmed = rows | beam.ParDo(data_cleaning.TrimValues(["name"]))
+        # The transforms change their elements in place, so each has elements of its own.
+        first, other = (pipeline | f"rows {each}" >> beam.Create(ROWS) for each in range(2))
+        trimmed = first | beam.ParDo(data_cleaning.TrimValues(["name"]))
         renamed = trimmed | beam.ParDo(data_cleaning.RenameColumns({"name": "called"}))
         record("renamed", renamed)
         record(
@@ -23,7 +24,7 @@ def test_columns(record: Record) -> None:
             | beam.ParDo(data_cleaning.KeepColumns(["id"]))
             | beam.ParDo(data_enrichment.ColumnsToString(["id"])),
         )
-        record("numbers", rows | beam.ParDo(data_enrichment.ColumnsToFloat(["amount"])))
+        record("numbers", other | beam.ParDo(data_enrichment.ColumnsToFloat(["amount"])))
 
 
 @pytest.mark.parametrize("kind", ["left", "inner", "right"])
