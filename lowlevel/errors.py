@@ -122,30 +122,34 @@ class StoredClassError(StepError):
         name: Module and qualified name of the class, as stored.
         problem: What is wrong with it.
         step: Label of the step; None where it is not known yet.
+        of_keys: Whether it is known to be a class of keys. These are told apart by its name, so another name for the
+            class is no remedy.
 
     >>> print(StoredClassError("visits.Page", "is no longer in the program", "Sum"))
     step 'Sum' cannot go on: stored data names visits.Page, which is no longer in the program; put the class back ...
     """
 
-    def __init__(self, name: str, problem: str, step: str | None = None) -> None:
+    def __init__(self, name: str, problem: str, step: str | None = None, of_keys: bool = False) -> None:
         super().__init__(step or "", None, None, problem)
-        self.name, self.problem = name, problem
+        self.name, self.problem, self.of_keys = name, problem, of_keys
 
     def of_step(self, step: str) -> StoredClassError:
         """The error with the label of its step, if it has none yet."""
-        return self if self.step else StoredClassError(self.name, self.problem, step)
+        return self if self.step else StoredClassError(self.name, self.problem, step, self.of_keys)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.name, self.problem, self.step)
+        return type(self), (self.name, self.problem, self.step, self.of_keys)
 
     def __str__(self) -> str:
         where = f"step {self.step!r} cannot go on: " if self.step else ""
         module, _, name = self.name.rpartition(".")
         removed = shlex.quote(f"--allow_removed={self.step or 'LABEL'}")
+        back = f"put the class back as it was, give its new place this name (`{name} = ...` in module {module}), or"
+        if self.of_keys:
+            back = "put the class back under its old name, or"
         return (
-            f"{where}stored data names {self.name}, which {self.problem}; put the class back as it was, give its new "
-            f"place this name (`{name} = ...` in module {module}), or begin the step without its stored data: give it "
-            f"another label, and start once with {removed}. Nothing of this epoch is committed"
+            f"{where}stored data names {self.name}, which {self.problem}; {back} begin the step without its stored data: "
+            f"give it another label, and start once with {removed}. Nothing of this epoch is committed"
         )
 
 

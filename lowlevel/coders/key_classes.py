@@ -158,15 +158,23 @@ class KeyClasses:
         if not module:
             module, _, rest = hints[path].partition(":")
             fields = rest[len(path) :]
-        found = _found(module, path)
+        try:
+            found = _found(module, path)
+        except StoredClassError as error:
+            raise StoredClassError(error.name, error.problem, of_keys=True) from error
         if not (isinstance(found, type) and _IS_KIND[letter](found)):
             raise CheckpointError(
                 f"{module}:{path} is named as the class of a key but is not one; the bytes were not written by headrace"
             )
+        problem = None
         if fields and fields != (now := _fields(found)):
-            raise StoredClassError(f"{module}.{path}", f"had the fields {fields} in keys and now has {now}")
-        if (other := self._other(f"{found.__module__}:{path}", found)) is not None:
-            raise StoredClassError(f"{module}.{path}", f"is another class than {_full(other)}, which keys have now")
+            problem = f"had the fields {fields} in keys and now has {now}"
+        elif module not in _LASTING and found.__qualname__ != path:
+            problem = f"is called {found.__qualname__} now, so that equal keys would be different ones"
+        elif (other := self._other(f"{found.__module__}:{path}", found)) is not None:
+            problem = f"is another class than {_full(other)}, which keys have now"
+        if problem is not None:
+            raise StoredClassError(f"{module}.{path}", problem, of_keys=True)
         return found
 
     def _other(self, full: str, kind: type) -> type | None:

@@ -170,6 +170,20 @@ def test_a_class_that_is_gone_or_has_changed_is_named(edit, place, module, tmp_p
     assert raised.value.step in ("Sum", "Group", "List", "Remember")
 
 
+@pytest.mark.parametrize("place", ["of_keys", "of_nested_keys"])
+@pytest.mark.parametrize("kind", [DATACLASS, NAMED_TUPLE, ENUM], ids=["dataclass", "named tuple", "enum"])
+def test_a_class_that_is_renamed_and_keeps_its_old_name_is_no_class_of_keys(kind, place, module, tmp_path):
+    """Equal keys of the two names would be different ones."""
+    renamed = kind.replace("class Page", "class Sheet") + "Page = Sheet\n"
+    checkpoint = str(tmp_path / "checkpoint")
+    run(place, module(BEFORE, kind), checkpoint, dies=True)
+    page = module(BEFORE, renamed)
+    with pytest.raises(StoredClassError) as raised:
+        run(place, page, checkpoint)
+    assert f"stored data names {BEFORE}.Page, which is called Sheet now, so that equal keys would" in str(raised.value)
+    assert "put the class back under its old name, or begin" in str(raised.value)
+
+
 def test_rows_of_a_sink_whose_class_is_gone_are_named_at_the_start(module, tmp_path):
     checkpoint = str(tmp_path / "checkpoint")
     page = module(BEFORE, DATACLASS)
