@@ -148,8 +148,8 @@ class StoredClassError(StepError):
         if self.of_keys:
             back = "put the class back under its old name, or"
         return (
-            f"{where}stored data names {self.name}, which {self.problem}; {back} begin the step without its stored data: "
-            f"give it another label, and start once with {removed}. Nothing of this epoch is committed"
+            f"{where}stored data names {self.name}, which {self.problem}; {back} begin the step without its stored "
+            f"data: give it another label, and start once with {removed}. Nothing of this epoch is committed"
         )
 
 

@@ -7,6 +7,7 @@ returns gets them back. A change that would lose stored data silently, or give i
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -215,12 +216,26 @@ def _unusable(old: Member, new: Member) -> str | None:
     return _mistakable(new.name) if is_perhaps_another(old, new) else None
 
 
+def _written_label(name: str) -> str:
+    """The label that the program gives to the step whose function has no name, given the name of a member of it.
+
+    >>> _written_label("CombineGlobally(<lambda values: sum(values)>)/Combine#shards")
+    "'CombineGlobally(<lambda values: sum(values)>)'"
+    >>> _written_label("Totals/CombinePerKey(<lambda values: sum(values)>)")
+    "'CombinePerKey(<lambda values: sum(values)>)' in 'Totals'"
+    """
+    parts = re.split("[/#]", name)
+    last = max((at for at, part in enumerate(parts) if "<" in part), default=len(parts) - 1)
+    around = "/".join(parts[:last])
+    return f"{parts[last]!r} in {around!r}" if around else repr(parts[last])
+
+
 def _mistakable(name: str) -> str:
     return (
         f"the data stored for {name!r} may be that of another step: several steps have, or had, this default label, as "
         "their functions are alike and have no names, and since then one was added, moved, removed, or given another "
-        f"input or other values; give the step that the data belongs to the label {name!r}, and the others labels of "
-        f"their own, or begin without the stored data: {_option('discard_stored', name)}"
+        f"input or other values; give the step that the data belongs to the label {_written_label(name)}, and the "
+        f"others labels of their own, or begin without the stored data: {_option('discard_stored', name)}"
     )
 
 
@@ -235,11 +250,12 @@ def _removal(member: Member) -> str:
     data = "its position" if member.kind == INJECTOR else "its state and timers"
     back = "give it its name back"
     if has_default_name(member):
-        back = f"its label follows from its function; if only the function was edited, label the step {member.name!r}"
+        label = _written_label(member.name)
+        back = f"its label follows from its function; if only the function was edited, label the step {label}"
     elif "<lambda at " in member.name:
         back = (
             "release 0.1 made its label of the line of its function; give the step of this program that it is the "
-            f"label {member.name!r}"
+            f"label {_written_label(member.name)}"
         )
     return (
         f"{member} is gone; {back}, or have {data} archived, to be restored when it comes back: "

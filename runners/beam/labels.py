@@ -14,7 +14,7 @@ from typing import cast
 import apache_beam
 from apache_beam.pipeline import AppliedPTransform
 
-from headrace.sdk.graph.alike_steps import AlikeStep
+from headrace.sdk.graph.alike_steps import AlikeStep, closure_of
 from headrace.sdk.graph.pvalue import Alike
 from headrace.sdk.model.labels import has_function_without_name, label_of, place_of, without_addresses
 from headrace.sdk.options import PipelineOptions
@@ -143,5 +143,5 @@ def _parts(value: object) -> Iterable[object]:
     if isinstance(value, dict):
         return value.values()
     # Beam wraps functions in others.
-    closure = value.__closure__ or () if isinstance(value, FunctionType) else ()
-    return [*(cell.cell_contents for cell in closure), *getattr(value, "__dict__", {}).values()]
+    closure = closure_of(value) if isinstance(value, FunctionType) else ()
+    return [*closure, *getattr(value, "__dict__", {}).values()]

@@ -13,7 +13,7 @@ from hashlib import sha256
 from types import FunctionType
 
 from headrace.sdk.graph.pvalue import BasePipeline, PValue, Step
-from headrace.sdk.model.labels import label_of
+from headrace.sdk.model.labels import label_of, without_addresses
 
 _DEPTH = 8
 """How deep in an object values are looked for."""
@@ -56,6 +56,15 @@ def labels_before(step: Step) -> set[str]:
     return found
 
 
+def closure_of(function: FunctionType) -> Iterator[object]:
+    """The values of the variables of outer functions; None for one that is not assigned yet."""
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            yield None
+
+
 def _values(value: object, depth: int, seen: dict[int, object]) -> Iterator[str]:
     """The plain values in an object, as in closures and defaults of its functions, by which it differs from others."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
@@ -78,12 +87,7 @@ def _parts(value: object) -> Iterator[object]:
     if isinstance(value, FunctionType):
         yield label_of(value)
         yield from (value.__defaults__, value.__kwdefaults__)
-        for cell in value.__closure__ or ():
-            try:
-                yield cell.cell_contents
-            except ValueError:
-                # A variable that is not assigned yet.
-                yield None
+        yield from closure_of(value)
     elif isinstance(value, partial):
         yield from (value.func, value.args, value.keywords)
     elif isinstance(value, (list, tuple)):
@@ -91,5 +95,9 @@ def _parts(value: object) -> Iterator[object]:
     elif isinstance(value, dict):
         for key, each in value.items():
             yield from (key, each)
+    elif slots := [name for kind in type(value).__mro__ for name in vars(kind).get("__slots__", ())]:
+        yield from (getattr(value, name, None) for name in slots)
+        yield from getattr(value, "__dict__", {}).items()
     else:
-        yield from vars(value).items() if hasattr(value, "__dict__") else [getattr(value, "__name__", "")]
+        # Numbers, dates, patterns and the like are known by their text only.
+        yield from vars(value).items() if hasattr(value, "__dict__") else [without_addresses(repr(value))]

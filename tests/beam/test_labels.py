@@ -106,3 +106,11 @@ def test_errors_and_metrics_have_the_labels_of_beam() -> None:
     _ = failing | beam.Create([0]) | beam.Map(lambda number: 1 / number)
     with pytest.raises(ZeroDivisionError, match=r"while running 'Map\(<lambda at test_labels.py:"):
         failing.run()
+
+
+def test_a_variable_that_is_not_assigned_yet_is_no_fault_of_a_label() -> None:
+    pipeline = beam.Pipeline()
+    step = beam.Map(lambda pair: (pair[0], later))
+    _ = pipeline | beam.Create([("a", 1)]) | step | beam.GroupByKey()
+    assert names(pipeline) == ["GroupByKey"]
+    later = 1

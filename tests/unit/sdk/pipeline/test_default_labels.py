@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import linecache
+import re
 import sys
 from collections.abc import Callable
+from datetime import date, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +29,16 @@ def scaled(values: Any, by: object = 1) -> object:
 class Scale:
     def __call__(self, values: Any) -> object:
         return values
+
+
+class Slotted:
+    __slots__ = ("factor",)
+
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Slotted, (self.factor,)
 
 
 class Described(Scale):
@@ -234,6 +249,68 @@ def test_values_of_closures_tell_steps_apart() -> None:
     assert refusals(floors(1, 2), floors(2, 1))
     assert not refusals(floors(1, scaled), floors(1, scaled))
     assert not refusals(floors(Scale(), {"a", "b"}), floors(Scale(), {"b", "a"}))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Decimal(1), Decimal(2)),
+        (date(2026, 1, 1), date(2026, 1, 2)),
+        (timedelta(1), timedelta(2)),
+        (re.compile("a"), re.compile("b")),
+        (range(1), range(2)),
+        (Slotted(1), Slotted(2)),
+        (Fraction(1, 2), Fraction(1, 3)),
+        ([Decimal(1)], [Decimal(2)]),
+    ],
+    ids=repr,
+)
+def test_values_without_a_dict_tell_steps_apart(one: object, other: object) -> None:
+    def picking(low: object) -> Callable[..., object]:
+        return lambda values: (low, *values)
+
+    def picks(*lows: object) -> beam.Pipeline:
+        pipeline = beam.Pipeline("LocalRunner")
+        pairs = pipeline | beam.Create([("a", 1)])
+        for low in lows:
+            _ = pairs | beam.CombinePerKey(picking(low))
+        return pipeline
+
+    assert not refusals(picks(one, other), picks(copy.deepcopy(one), copy.deepcopy(other)))
+    assert refusals(picks(one, other), picks(other, one))
+
+
+def test_the_label_of_a_refusal_is_that_of_the_transform_which_the_program_writes() -> None:
+    def program(function: Any, label: str | None = None) -> beam.Pipeline:
+        pipeline = beam.Pipeline("LocalRunner")
+        step: Any = beam.CombineGlobally(function)
+        _ = pipeline | beam.Create([1]) | (step if label is None else label >> step)
+        return pipeline
+
+    before = program(lambda values: sum(values))
+    reasons = refusals(before, program(lambda values: max(values)))
+    found = [re.findall("if only the function was edited, label the step '([^']*)'[,;]", reason) for reason in reasons]
+    ((label,),) = {tuple(labels) for labels in found}
+    assert not refusals(before, program(lambda values: max(values), label))
+
+
+@pytest.mark.parametrize(("transform", "rest"), [(beam.CombinePerKey, ""), (beam.CombineGlobally, "/Combine")])
+def test_a_label_of_release_0_1_is_refused_with_the_label_that_goes_on(transform: Any, rest: str) -> None:
+    """That release wrote the line of a lambda."""
+
+    def program(label: str | None = None) -> Fingerprint:
+        pipeline = beam.Pipeline("LocalRunner")
+        step = transform(lambda values: sum(values))
+        _ = pipeline | beam.Create([("a", 1)]) | (step if label is None else label >> step)
+        return Fingerprint.of(pipeline.topology())
+
+    line = f"{transform.__name__}(<lambda at program.py:12>)"
+    old = program(line)
+    assert old.of_kind(COMPUTATION)[f"{line}{rest}"]
+    reasons = change_of(Stored(topology=old), program(), Consent()).refused
+    assert reasons
+    assert all(f"give the step of this program that it is the label {line!r}, or" in reason for reason in reasons)
+    assert not change_of(Stored(topology=old), program(line), Consent()).refused
 
 
 def test_an_edited_function_without_a_name_is_another_step(tmp_path: Path) -> None:
