@@ -63,23 +63,29 @@ class _Waiting:
     """Files that were found and are not taken, the oldest first."""
 
     def __init__(self) -> None:
-        self._files: dict[str, MatchedFile] = {}
+        self._files: dict[str, tuple[int, MatchedFile]] = {}
+        """Path -> key and file."""
         self._order: list[tuple[int, str]] = []
-        """A heap of key and path."""
+        """A heap of key and path; it also has earlier keys of files that were replaced."""
 
     def add(self, key: int, file: MatchedFile) -> None:
         """Add a file, or note how one is now that was added before."""
-        if file.path not in self._files:
-            heapq.heappush(self._order, (key, file.path))
-        self._files[file.path] = file
+        heapq.heappush(self._order, (key, file.path))
+        self._files[file.path] = key, file
 
     def take(self) -> MatchedFile | None:
         """Remove the file with the least key; None if there is none."""
-        return self._files.pop(heapq.heappop(self._order)[1]) if self._order else None
+        return None if (first := self.first()) is None else self._files.pop(first.path)[1]
 
     def first(self) -> MatchedFile | None:
-        """The file with the least key."""
-        return self._files[self._order[0][1]] if self._order else None
+        """The file with the least key; None if there is none."""
+        while self._order:
+            key, path = self._order[0]
+            known, file = self._files.get(path, (None, None))
+            if known == key:
+                return file
+            heapq.heappop(self._order)
+        return None
 
     @property
     def paths(self) -> Iterable[str]:
@@ -218,6 +224,7 @@ class DirectoryInjector(BaseInjector):
 
         def missing(file: MatchedFile) -> None:
             # It was not begun, and is read if it comes back.
+            self._listing.forget(file.path)
             if file in taken:
                 taken.remove(file)
 
@@ -273,6 +280,8 @@ class DirectoryInjector(BaseInjector):
         bounds = [
             (times.of(file).earliest, f"file {file.path}, which is not read to its end")
             for file in (begun if waiting is None else [*begun, waiting])
+            # A time of change in the far future is none, so it is no bound, either.
+            if times.function is not None or times.of(file).earliest <= self._latest()
         ]
         if self._reading.expected is not None:
             paths = self._paths(after.seen)

@@ -69,6 +69,13 @@ class DirectoryListing:
                 return list(self._local(search))
             return self._remote(search)
 
+    def forget(self, path: str) -> None:
+        """Take the file for new when it is there again."""
+        self._elsewhere.pop(path, None)
+        folder, name = os.path.split(path)
+        if (known := self._folders.get(folder)) is not None:
+            known.files.pop(name, None)
+
     def _is_new(self, file: MatchedFile) -> bool:
         before, self._elsewhere = self._elsewhere, {file.path: file.modified_us}
         return before != self._elsewhere

@@ -18,6 +18,7 @@ from headrace.lowlevel import Batch, CallSink, MemorySplit
 from headrace.lowlevel.coders.plain_coder import PLAIN
 from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.lowlevel.time import MIN_TIMESTAMP, SECOND
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile
@@ -322,3 +323,57 @@ class TestMissingFiles:
         with pytest.raises(Exception, match="Not a gzipped file"):
             self.rows(beam.io.ReadFromText(f"{tmp_path}/a.gz", allow_missing=True))
         assert issubclass(MissingFileError, ValueError)
+
+
+class TestTimesOfWaitingFiles:
+    """A folder whose watermark follows the times of its files, one piece an epoch."""
+
+    def source(self, folder: Path) -> tuple[DirectoryInjector, object]:
+        injector = DirectoryInjector(Names(), FolderReading(f"{folder}/*.txt", None, FileTimes(True), interval=0.0))
+        return injector, injector.start()
+
+    def file(self, path: Path, seconds: float, size: int = 0) -> None:
+        os.utime(write(path, "x" * size), (seconds, seconds))
+
+    def test_a_begun_file_of_the_far_future_does_not_move_the_watermark(self, tmp_path: Path) -> None:
+        self.file(tmp_path / "a.txt", time.time() + 10**8, size=2)
+        injector, position = self.source(tmp_path)
+        begun = injector.plan(position, 1, 1)
+        assert (len(begun.splits), begun.watermark) == (1, MIN_TIMESTAMP)
+        self.file(tmp_path / "b.txt", 50)
+        for _ in range(3):
+            begun = injector.plan(begun.position, 1, 1)
+        assert begun.watermark == 50 * SECOND
+
+    def test_a_waiting_file_that_is_replaced_waits_at_its_new_time(self, tmp_path: Path) -> None:
+        for name, seconds in (("c", 5), ("a", 10), ("b", 50)):
+            self.file(tmp_path / f"{name}.txt", seconds)
+        injector, position = self.source(tmp_path)
+        delivery = injector.plan(position, 1, 1)
+        self.file(tmp_path / "new", 200)
+        (tmp_path / "new").rename(tmp_path / "a.txt")
+        read = []
+        for _ in range(2):
+            delivery = injector.plan(delivery.position, 1, 1)
+            (split,) = delivery.splits
+            read += [Path(value).name for batch in split.read() for value in batch.values]
+            assert delivery.watermark <= 200 * SECOND
+            if read == ["b.txt"]:
+                assert delivery.watermark >= 50 * SECOND
+        assert read == ["b.txt", "a.txt"]
+
+
+def test_a_file_that_was_passed_over_is_read_when_it_comes_back(tmp_path: Path) -> None:
+    folder, away, now = tmp_path / "in", tmp_path / "away.txt", [0.0]
+    for name in ("a.txt", "b.txt"):
+        write(folder / name, "")
+    reading = FolderReading(f"{folder}/*.txt", None, None, interval=1.0, allow_missing=True)
+    injector = DirectoryInjector(Names(), reading, now=lambda: now[0])
+    first = injector.plan(injector.start(), 1, 1)
+    (folder / "b.txt").rename(away)
+    passed = injector.plan(first.position, 1, 1)
+    assert (len(first.splits), len(passed.splits)) == (1, 0)
+    away.rename(folder / "b.txt")
+    now[0] += 2
+    (split,) = injector.plan(passed.position, 1, 1).splits
+    assert [Path(value).name for batch in split.read() for value in batch.values] == ["b.txt"]
