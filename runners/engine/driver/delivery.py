@@ -16,17 +16,27 @@ Receipts = dict[str, list[bytes]]
 def begun(sinks: Sinks, activity: Activity, resumed: Collection[str] = ()) -> Receipts:
     """Begin every sink; returns receipts for the next commit, without those of `held`.
 
-    Sinks named in `resumed` go on from a checkpoint, the others are new. Raises `StepError`.
+    Sinks named in `resumed` go on from a checkpoint, and so does a sink that is now inside of a step that was one, or
+    the reverse, as when a number of files is asked for. The others are new. Raises `StepError`.
     """
     receipts: Receipts = {}
     for name, (_, sink) in sinks.items():
         if isinstance(sink, BeginningSink):
             activity.begin(RunPhase.START, name)
             with failing(name):
-                receipt = sink.begin(name not in resumed)
+                receipt = sink.begin(not _goes_on(name, resumed))
             if receipt is not None:
                 receipts[name] = [receipt]
     return receipts
+
+
+def _goes_on(name: str, resumed: Collection[str]) -> bool:
+    """Whether a sink is one of those resumed, by its own label or by that of the step around one of the two.
+
+    >>> _goes_on("Out/Files", ["Out"]), _goes_on("Out", ["Out/Files"]), _goes_on("Out2", ["Out"])
+    (True, True, False)
+    """
+    return any(f"{name}/".startswith(f"{other}/") or f"{other}/".startswith(f"{name}/") for other in resumed)
 
 
 def held(sinks: Sinks) -> Receipts:

@@ -96,3 +96,31 @@ def test_with_folders(tmp_path):
         write = beam.io.WriteToParquet(f"{tmp_path}/out/", schema, num_shards=1, partition_by=["day"])
         _ = pipeline | beam.Create(rows) | write
     assert len(files(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 2), (2, None)])
+def test_a_number_of_files_that_is_added_or_left_out_removes_no_file_of_the_run(tmp_path, before, after):
+    """The sink is then inside of its step, or is the step itself; it is the same one."""
+
+    class Dies(OneByOne):
+        def step(self, name, epoch):
+            if (name, epoch) == ("delivered", 2):
+                raise Crash
+
+    def run(shards, scheduler, **options):
+        pipeline = beam.Pipeline(
+            LocalRunner(scheduler=scheduler), PipelineOptions(checkpoint=f"{tmp_path}/state", **options)
+        )
+        source = beam.io.ReadFromText(f"{tmp_path}/in/*", continuous=True, interval=0.0, until=len)
+        _ = pipeline | "In" >> source | "Out" >> beam.io.WriteToText(f"{tmp_path}/out/t", num_shards=shards)
+        pipeline.run()
+
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        (tmp_path / "in" / f"{number}.txt").write_text(f"{number}\n")
+    with pytest.raises(Crash):
+        run(before, Dies())
+    old = {path.name for path in (tmp_path / "out").glob("t-*")}
+    assert len(old) == 2
+    run(after, OneByOne(), allow_removed=["Out" if before is None else "Out/Files"])
+    assert old <= {path.name for path in (tmp_path / "out").iterdir()}
