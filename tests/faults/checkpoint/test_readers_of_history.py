@@ -213,6 +213,7 @@ def test_a_commit_that_is_kept_for_its_deltas_only_is_no_epoch_to_look_at(tmp_pa
             reads()
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("seed", range(examples(2, 60)))
 def test_every_epoch_of_a_random_history(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     random, place = Random(seed), tmp_path / "state"

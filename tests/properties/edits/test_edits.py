@@ -83,6 +83,7 @@ def check(program: Program, allowed: dict[int, list[State]], folder: Path) -> No
         assert found in [state.result(branch) for state in states], branch
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("seed", range(examples(25, 2_000)))
 def test_a_restart_never_confuses(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run, stopped, edited, refused or not, and on to the end: each result is of the step's own state or begun anew."""

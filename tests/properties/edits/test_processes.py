@@ -62,6 +62,7 @@ def live(processes: Processes, rng: random.Random) -> None:
     check(program, model.allowed(program, RECORDS), processes.out)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("seed", range(examples(2, 300)))
 def test_a_restart_never_confuses(seed: int, tmp_path: Path) -> None:
     """In memory; the file keeps its name, so that only its lines change."""

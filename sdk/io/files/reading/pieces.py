@@ -58,13 +58,24 @@ class FormatOfFirst:
 
 
 class MissingFileError(ValueError):
-    """A file that was found is gone before it was read."""
+    """A file that was found is gone before it was read.
+
+    Args:
+        file: The file as it was found.
+
+    >>> print(MissingFileError(MatchedFile("/in/a.csv", 7, 5)))
+    /in/a.csv is gone: it was found, and removed before it was read to its end; put it back, ...
+    """
 
     def __init__(self, file: MatchedFile) -> None:
+        self.file = file
         super().__init__(
             f"{file.path} is gone: it was found, and removed before it was read to its end; put it back, or give the "
             "source allow_missing=True, which goes on without it"
         )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.file,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,6 +196,7 @@ def test_folders_of_equal_values_have_one_name(tmp_path):
     assert read(tmp_path) == [{"x": 1, "y": None}, {"x": None, "y": 1}]
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("step", ["commit", "committed", "deliver", "delivered"])
 def test_epochs_and_restarts_have_one_schema(tmp_path, step):
     rows = [{"n": 1, "price": Decimal("1.25"), "text": None}, *({"n": n, "price": Decimal(10**n)} for n in range(5))]

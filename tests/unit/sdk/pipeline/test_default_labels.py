@@ -263,7 +263,7 @@ def test_values_of_closures_tell_steps_apart() -> None:
         (Fraction(1, 2), Fraction(1, 3)),
         ([Decimal(1)], [Decimal(2)]),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_values_without_a_dict_tell_steps_apart(one: object, other: object) -> None:
     def picking(low: object) -> Callable[..., object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import logging
 import os
+import pickle
 import random
 import shutil
 import time
@@ -120,6 +121,7 @@ class Life:
             self.injector.committed(self.position)
 
 
+@pytest.mark.faults
 def test_each_path_is_read_once(tmp_path, monkeypatch):
     """Whatever happens in the folder; with runs that become full soon."""
     monkeypatch.setattr(seen_files, "TAIL", 8)
@@ -323,6 +325,8 @@ class TestMissingFiles:
         with pytest.raises(Exception, match="Not a gzipped file"):
             self.rows(beam.io.ReadFromText(f"{tmp_path}/a.gz", allow_missing=True))
         assert issubclass(MissingFileError, ValueError)
+        error = MissingFileError(MatchedFile("/in/a.csv", 7, 5))
+        assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 class TestTimesOfWaitingFiles:
