@@ -14,8 +14,8 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.records.value_schema import Named
 from headrace.sdk.expressions.element_schema import Fields
 from headrace.sdk.functions.changelog import ChangeKind
+from headrace.sdk.io.columns.tables import table_of
 from headrace.sdk.io.epoch_sink import changes_of, check_mode, check_names, net_of, row_of
-from headrace.sdk.io.tables import table_of
 
 TAKEN = "headrace_taken"
 """Name of a column that says whether the row is taken out of the table."""

@@ -23,8 +23,8 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.functions.changelog import ChangeKind
+from headrace.sdk.io.columns.tables import check_column_names
 from headrace.sdk.io.records import as_record
-from headrace.sdk.io.tables import check_column_names
 
 WriteMode = Literal["append", "upsert", "changelog"]
 """What becomes of elements: each one is added; each one replaces the row with its key; or each one is a `Change`."""

@@ -9,8 +9,8 @@ import pyarrow as pa
 from headrace.lowlevel.columnar.arrow_ipc import encode_tables
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.io.run_schema import RunSchema, with_schema
-from headrace.sdk.io.tables import check_schema
+from headrace.sdk.io.columns.run_schema import RunSchema, with_schema
+from headrace.sdk.io.columns.tables import check_schema
 from headrace.sdk.transforms.core.write import Write
 
 TableFunction = Callable[[int, pa.Table], object]

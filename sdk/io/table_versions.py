@@ -14,8 +14,8 @@ from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, Duration, DurationTypes
 from headrace.lowlevel.watermarks.far_future import DAY
+from headrace.sdk.io.columns.tables import check_column_names
 from headrace.sdk.io.files.reading.pieces import Pieces
-from headrace.sdk.io.tables import check_column_names
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
 
 FileT = TypeVar("FileT")

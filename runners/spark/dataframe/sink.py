@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -35,7 +34,7 @@ class FrameSink(TableSink):
 
 
 def _column(field: pa.Field, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column in the type in which Spark takes it; as ever, nanoseconds are cut to microseconds."""
+    """A column in the type in which Spark takes it. Raises `ValueError` for a value that would be cut."""
     try:
         to = arrow_schema(spark_schema(pa.schema([field])))[0].type
     except (PySparkException, ValueError) as error:
@@ -44,7 +43,7 @@ def _column(field: pa.Field, column: pa.ChunkedArray) -> pa.ChunkedArray:
             "before WriteToSpark, or state another type with schema=pyarrow.schema(...)"
         ) from error
     try:
-        return pc.cast(column, options=pc.CastOptions(to, allow_time_truncate=True))
+        return column.cast(to)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(
             f"a value of column {field.name!r} of type {field.type} does not fit the type that Spark has for it, {to}: "

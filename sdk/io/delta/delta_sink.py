@@ -19,6 +19,7 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.arrow_changes import FILES, TAKEN, check_mode_by_key, contents, encoded_rows, net_rows, rows_of
+from headrace.sdk.io.columns.tables import check_column_names, check_schema
 from headrace.sdk.io.delta.data_files import DataFiles, decoded, encoded, has_partition_values
 from headrace.sdk.io.delta.delta_table import (
     DeltaError,
@@ -36,7 +37,6 @@ from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode
 from headrace.sdk.io.files.durable_files import keep_files
 from headrace.sdk.io.files.filesystem import Path, absolute
 from headrace.sdk.io.table_versions import check_options
-from headrace.sdk.io.tables import check_column_names, check_schema
 from headrace.sdk.transforms.core.write import Write
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from pyarrow import fs
 
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
+from headrace.sdk.io.columns.run_schema import RunSchema, lasting_schema, with_schema
 from headrace.sdk.io.files.durable_files import folder_of, keep_files, make_folders, moved, sync_names
 from headrace.sdk.io.files.filesystem import Path, absolute, matcher
 from headrace.sdk.io.files.output_files import (
@@ -30,7 +31,6 @@ from headrace.sdk.io.files.output_files import (
     output_of,
 )
 from headrace.sdk.io.files.shards import show_committed
-from headrace.sdk.io.run_schema import RunSchema, lasting_schema, with_schema
 
 _log = logging.getLogger(__name__)
 IfExists = Literal["replace", "error", "append"]

@@ -16,6 +16,7 @@ import pyarrow as pa
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.arrow_changes import FILES, check_mode_by_key, contents, encoded_rows, net_rows, rows_of, unfit_key
+from headrace.sdk.io.columns.tables import check_schema
 from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, SinkTakenError, WriteMode
 from headrace.sdk.io.iceberg.iceberg_table import (
     IcebergError,
@@ -38,7 +39,6 @@ from headrace.sdk.io.iceberg.pyiceberg_private import (
     transaction_of,
     written_files,
 )
-from headrace.sdk.io.tables import check_schema
 from headrace.sdk.transforms.core.write import Write
 
 if TYPE_CHECKING:

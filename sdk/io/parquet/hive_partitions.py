@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import fs
 
+from headrace.sdk.io.columns.tables import check_column_names
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, filesystem_of
-from headrace.sdk.io.tables import check_column_names
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
 """The value in the name of a folder of null values."""

@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 
 from headrace.sdk.functions.do_fn import FilterFn
 from headrace.sdk.graph.pvalue import PCollection, PValue
+from headrace.sdk.io.columns.run_schema import RunSchema, with_schema
+from headrace.sdk.io.columns.tables import check_column_names, check_schema
 from headrace.sdk.io.files.beam_arguments import refuse_unless
 from headrace.sdk.io.files.file_sink import FileSink, IfExists
 from headrace.sdk.io.files.filesystem import Path, filesystem_of, open_output
 from headrace.sdk.io.files.windowed_files import Collection, WriteFiles
 from headrace.sdk.io.parquet.parquet_source import ReadFromParquet
 from headrace.sdk.io.parquet.partitioned_sink import PartitionedSink
-from headrace.sdk.io.run_schema import RunSchema, with_schema
-from headrace.sdk.io.tables import check_column_names, check_schema
 from headrace.sdk.transforms.core.par_do import ParDo
 from headrace.sdk.transforms.core.window_into import WindowInto
 

@@ -13,8 +13,8 @@ import pytest
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single
-from headrace.sdk.io import tables
-from headrace.sdk.io.tables import table_of
+from headrace.sdk.io.columns import tables
+from headrace.sdk.io.columns.tables import table_of
 
 WHOLE = [[0, 1, -1, None], [5], [200], [40_000], [2**24 + 1], [2**31], [2**53 + 1], [2**63 - 1], [-(2**63)]]
 SMALL = [[0, 1, None], [100]]

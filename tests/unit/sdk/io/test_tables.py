@@ -15,7 +15,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.sinks.sink_buffer import Collected
 from headrace.sdk.expressions.arrow_schema import shape_of_rows
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single
-from headrace.sdk.io.tables import table_of
+from headrace.sdk.io.columns.tables import table_of
 from headrace.transforms import window
 from headrace.utils.timestamp import Timestamp
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -40,12 +41,22 @@ def test_a_column_without_a_type_in_spark(value: object, kind: pa.DataType | Non
         sink.stage(batch, 1, 0, "t")
 
 
-def test_nanoseconds_are_cut_as_spark_does() -> None:
-    sink = FrameSink(print, pa.schema([("v", pa.timestamp("ns"))]))
-    receipt = sink.stage(Batch([{"v": 1_001}], [0]), 1, 0, "t")
+@pytest.mark.parametrize("schema", [None, pa.schema([("v", pa.timestamp("ns"))])], ids=["inferred", "stated"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_nanoseconds_are_refused_in_each_epoch(schema: pa.Schema | None, is_first: bool) -> None:
+    """Spark has microseconds. In the first epoch they were cut, and later ones were refused."""
+    sink = FrameSink(print, schema)
+    sink.begin(True)
+    whole = Batch([{"v": pd.Timestamp(2_000, unit="ns")}], [0])
+    receipt = sink.stage(whole, 1, 0, "t")
     assert receipt is not None
-    table = pa.ipc.open_stream(receipt).read_all()
-    assert table["v"].to_pylist() == [datetime(1970, 1, 1, 0, 0, 0, 1)] and table.schema.field("v").type.unit == "us"
+    assert pa.ipc.open_stream(receipt).read_all().to_pylist() == [{"v": datetime(1970, 1, 1, 0, 0, 0, 2)}]
+    if not is_first:
+        sink.settle(1, [receipt])
+        if (agreement := sink.agreement()) is not None:
+            sink.agree(agreement)
+    with pytest.raises(ValueError, match="column 'v' of type timestamp"):
+        sink.stage(Batch([{"v": pd.Timestamp(1_001, unit="ns")}], [0]), 2, 0, "t")
 
 
 def test_a_checkpoint_of_the_sink_of_tables_goes_on() -> None:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 import pyarrow as pa
 
 from headrace.lowlevel.records.record import Batch
-from headrace.sdk.io.tables import REMEDY, table_of
+from headrace.sdk.io.columns.common_types import common_type, lasting_type
+from headrace.sdk.io.columns.tables import REMEDY, table_of
 
 _OPEN, _CLOSED = b"O", b"C"
 """First byte of an agreement: whether rows may have further columns."""
@@ -57,7 +58,7 @@ class RunSchema:
     def begin(self, anew: bool) -> None:
         """Begin a run: one that goes on learns its schema from its newest commit."""
         self._agreed, self._is_open = None, True
-        if anew and self.stated is None and self.source is not None:
+        if self.stated is None and self.source is not None:
             self._agreed = self.source()
 
     def agreement(self) -> bytes | None:
@@ -84,7 +85,9 @@ class RunSchema:
 
     @property
     def held(self) -> pa.Schema | None:
-        """The schema for every commit; None for none."""
+        """The schema for every commit, with which a restart without a stated schema goes on; None for none."""
+        if self.stated is not None:
+            return self.stated
         return None if self._is_open else self._agreed
 
     def committed(self, schema: pa.Schema) -> None:
@@ -109,9 +112,9 @@ class RunSchema:
         if self.stated is not None:
             return _without_nulls(table_of(batch, self.stated))
         if self._agreed is None or self._is_open:
-            return table_of(batch, self._agreed, is_open=True)
+            return _nullable(table_of(batch, self._agreed, is_open=True))
         try:
-            return self._as_agreed(batch, self._agreed)
+            return _without_nulls(self._as_agreed(batch, self._agreed))
         except ValueError as error:
             raise ValueError(
                 f"{error}. No schema is stated, so the columns are those of the first epoch of this run "
@@ -119,18 +122,28 @@ class RunSchema:
             ) from error
 
     def _as_agreed(self, batch: Batch, agreed: pa.Schema) -> pa.Table:
-        if not self._untyped():
-            return table_of(batch, agreed)
-        table = table_of(
-            batch, pa.schema([field for field in agreed if not pa.types.is_null(field.type)]), is_open=True
-        )
-        allowed = pa.schema([field for field in table.schema if field.name in agreed.names])
-        # If there are other columns, it names an element that has one.
-        return table if len(allowed) == table.num_columns else table_of(batch, allowed)
+        if self._untyped():
+            found = table_of(batch, agreed, is_open=True).schema
+            fields = [field.with_type(found.field(field.name).type) if _is_null(field) else field for field in agreed]
+            agreed = pa.schema(fields, agreed.metadata)
+        return table_of(batch, agreed, is_inferred=True)
 
     def _untyped(self) -> bool:
         """Whether only nulls are known of a column that is not in the files."""
-        return self._agreed is not None and any(pa.types.is_null(kind) for kind in self._agreed.types)
+        return self._agreed is not None and any(map(_is_null, self._agreed))
+
+
+def _is_null(field: pa.Field) -> bool:
+    return bool(pa.types.is_null(field.type))
+
+
+def _nullable(table: pa.Table) -> pa.Table:
+    """The table, with nullable columns where there are nulls."""
+    fields = [
+        field.with_nullable(field.nullable or column.null_count > 0)
+        for field, column in zip(table.schema, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(table.columns, schema=pa.schema(fields, table.schema.metadata))
 
 
 def _told(schema: pa.Schema) -> str:
@@ -147,73 +160,6 @@ def _without_nulls(table: pa.Table) -> pa.Table:
                 "before, with a Map, or leave nullable=False out"
             )
     return table
-
-
-def _nested(kind: pa.DataType, changed: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """A type whose inner types are changed."""
-    if pa.types.is_struct(kind):
-        fields = [field.with_type(changed(field.type)) for field in kind]
-        return kind if fields == [*kind] else pa.struct(fields)
-    if pa.types.is_list(kind):
-        item = changed(kind.value_type)
-        return kind if item == kind.value_type else pa.list_(item)
-    return kind
-
-
-def lasting_type(kind: pa.DataType) -> pa.DataType:
-    """The type that a column gets for good: one of which only nulls are known is text.
-
-    >>> lasting_type(pa.list_(pa.null()))
-    ListType(list<item: string>)
-    """
-    return pa.string() if pa.types.is_null(kind) else _nested(kind, lasting_type)
-
-
-def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """The type that holds the values of both, which may still be too large for it; None if there is none.
-
-    >>> common_type(pa.int64(), pa.float64()), common_type(pa.int64(), pa.string())
-    (DataType(double), None)
-    """
-    types = pa.types
-    if one == other or types.is_null(other):
-        return one
-    if types.is_null(one):
-        return other
-    if types.is_struct(one) and types.is_struct(other):
-        return _common_struct(one, other)
-    if types.is_list(one) and types.is_list(other):
-        item = common_type(one.value_type, other.value_type)
-        return None if item is None else pa.list_(item)
-    if types.is_timestamp(one) and types.is_timestamp(other):
-        unit = min(one.unit, other.unit, key=("ns", "us", "ms", "s").index)
-        return pa.timestamp(unit, one.tz) if (one.tz is None) == (other.tz is None) else None
-    return _common_number(one, other)
-
-
-def _common_struct(one: pa.StructType, other: pa.StructType) -> pa.DataType | None:
-    kinds = {field.name: field.type for field in one}
-    for field in other:
-        kind = common_type(kinds.get(field.name, pa.null()), field.type)
-        if kind is None:
-            return None
-        kinds[field.name] = kind
-    return pa.struct([pa.field(name, kind) for name, kind in kinds.items()])
-
-
-def _common_number(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    types, both = pa.types, (one, other)
-    if any(types.is_decimal(kind) for kind in both):
-        if not all(types.is_decimal(kind) or types.is_integer(kind) for kind in both):
-            return None
-        scale = max(kind.scale for kind in both if types.is_decimal(kind))
-        wide = any(types.is_decimal256(kind) for kind in both)
-        return pa.decimal256(76, scale) if wide else pa.decimal128(38, scale)
-    if not all(types.is_integer(kind) or types.is_floating(kind) for kind in both):
-        return None
-    if any(types.is_floating(kind) for kind in both):
-        return pa.float64()
-    return pa.uint64() if pa.uint64() in both else pa.int64()
 
 
 def merged(schemas: Iterable[pa.Schema]) -> pa.Schema:
@@ -236,6 +182,7 @@ def merged(schemas: Iterable[pa.Schema]) -> pa.Schema:
                     f"column {field.name!r} has values of type {known.type} in one part and of type {field.type} in "
                     f"another; map them to one type before, or {REMEDY}"
                 )
+            known = known.with_nullable(known.nullable or field.nullable)
             fields[field.name] = known if kind == known.type else known.with_type(kind)
     return pa.schema(list(fields.values()), metadata)
 

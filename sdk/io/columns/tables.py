@@ -9,7 +9,6 @@ from decimal import Decimal
 from itertools import chain
 from typing import cast
 
-import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
@@ -17,26 +16,31 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.records.value_schema import Named
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.expressions.element_schema import Fields, Instant, Single
+from headrace.sdk.io.columns.common_types import common_type
+from headrace.sdk.io.columns.value_changes import changed_in, is_certain, is_text
 from headrace.sdk.io.records import as_record
 from headrace.sdk.model.row import Row
 
 REMEDY = "state the columns with schema=pyarrow.schema([...])"
 """What to do if no schema can be inferred."""
-_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError)
+CONVERSION_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError)
+"""What Arrow raises for Python values that have no common type, or do not fit one."""
 _INSTANT = pa.timestamp("us", "UTC")
 _PLAIN = frozenset((type(None), bool, int, float, str, bytes, Decimal, datetime, date, time, timedelta))
 """Types of values that are no records and contain none."""
-_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
-"""Unit of a type of times -> its nanoseconds."""
 
 
-def table_of(batch: Batch, schema: pa.Schema | None = None, is_open: bool = False) -> pa.Table:
+def table_of(
+    batch: Batch, schema: pa.Schema | None = None, is_open: bool = False, is_inferred: bool = False
+) -> pa.Table:
     """A table with one row for each element. Every field of an element is in the table.
 
     Args:
         batch: The elements: dicts, `Row`s, named tuples or dataclasses. A `Timestamp` becomes an instant.
         schema: Columns and types; by default they are inferred from the elements.
-        is_open: Whether further fields of elements become columns, too.
+        is_open: Whether further fields of elements become columns, too, and types become wider for values that do not
+            fit. A column of the type `null` has the type of its values.
+        is_inferred: Whether the types follow from earlier elements; see `changed_in`.
 
     Raises:
         ValueError: An element does not fit the schema, and is named, or the elements have no common schema.
@@ -49,7 +53,7 @@ def table_of(batch: Batch, schema: pa.Schema | None = None, is_open: bool = Fals
     converted = [table for table in tables if table is not None]
     if converted and len(converted) == len(tables) and all(table.schema == converted[0].schema for table in converted):
         return pa.concat_tables(converted)
-    return _of_values(batch.values, schema, is_open or schema is None)
+    return _of_values(batch.values, schema, is_open, is_inferred)
 
 
 def table_of_columns(batch: Batch, schema: pa.Schema | None, is_open: bool = False) -> pa.Table | None:
@@ -69,10 +73,13 @@ def table_of_columns(batch: Batch, schema: pa.Schema | None, is_open: bool = Fal
     if schema is None:
         return pa.Table.from_arrays(columns, names=list(names))
     by_name = {name: (shape, column) for name, shape, column in zip(names, batch.shape.shapes, columns, strict=True)}
-    arrays, fields = [], list(schema)
+    arrays, fields = [], []
     for field in schema:
         shape, column = by_name.pop(field.name, (None, pa.nulls(len(batch))))
-        arrays.append(_converted(_stored(shape, batch.table, field.type) or column, field.type))
+        is_unknown = is_open and pa.types.is_null(field.type)
+        stored = _stored(shape, batch.table, field.type) or column
+        arrays.append(stored if is_unknown else _converted(stored, field.type))
+        fields.append(field if column is None or not is_unknown else field.with_type(column.type))
     for name, (_, column) in by_name.items():
         arrays.append(column)
         fields.append(pa.field(name, pa.null() if column is None else column.type))
@@ -99,22 +106,32 @@ def _converted(column: pa.Array | None, to: pa.DataType) -> pa.Array | None:
         return pa.nulls(len(column), to)
     if not any(is_of(column.type) and is_to(to) for is_of, is_to in _ALIKE):
         return None
+    if pa.types.is_timestamp(to) and (column.type.tz is None) != (to.tz is None):
+        return None
     try:
-        return column.cast(to)
+        found = column.cast(to)
     except pa.ArrowInvalid:
         # The conversion of single elements finds the one that does not fit.
         return None
+    return None if pa.types.is_float32(to) and _is_rounded(column, found) else found
+
+
+def _is_rounded(column: pa.Array, found: pa.Array) -> bool:
+    """Whether numbers were rounded when they were cast to fractions."""
+    if not pa.types.is_float64(column.type):
+        return False
+    # It takes a tenth of a second to load, which a program without such columns need not wait for.
+    import pyarrow.compute as pc
+
+    same = pc.or_(pc.equal(found.cast(pa.float64()), column), pc.is_nan(column))
+    return not pc.all(same, min_count=0).as_py()
 
 
 def _is_float(kind: pa.DataType) -> bool:
     return bool(pa.types.is_float32(kind) or pa.types.is_float64(kind))
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
+def _is_binary(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
@@ -122,8 +139,8 @@ _ALIKE: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bo
     (pa.types.is_integer, pa.types.is_integer),
     (pa.types.is_integer, _is_float),
     (_is_float, _is_float),
-    (_is_text, _is_text),
-    (_is_bytes, _is_bytes),
+    (is_text, is_text),
+    (_is_binary, _is_binary),
     (pa.types.is_timestamp, pa.types.is_timestamp),
 )
 """Pairs of types whose columns Arrow casts as it converts Python values; it refuses at least the same values."""
@@ -149,17 +166,17 @@ def _column(shape: ValueSchema, table: pa.RecordBatch) -> pa.Array | None:
     return column if is_inferred else None
 
 
-def _of_values(values: Sequence[object], schema: pa.Schema | None, is_open: bool) -> pa.Table:
+def _of_values(values: Sequence[object], schema: pa.Schema | None, is_open: bool, is_inferred: bool) -> pa.Table:
     records = [in_arrow_values(as_record(value)) for value in values]
-    if schema is not None and not is_open:
-        _refuse_unknown(records, schema)
+    if schema is None or is_open:
+        return inferred_table(records, schema)
+    _refuse_unknown(records, schema)
     try:
-        table = inferred_table(records, schema) if is_open else pa.Table.from_pylist(records, schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        table = pa.Table.from_pylist(records, schema)
+    except CONVERSION_ERRORS as error:
         raise ValueError(_explained(records, schema, error)) from error
-    for field in schema or ():
-        if has_losses(field.type):
-            _require_whole(records, field)
+    for field in schema:
+        _require_unchanged(records, field, is_inferred)
     return table
 
 
@@ -175,16 +192,16 @@ def _refuse_unknown(records: Sequence[dict[str, object]], schema: pa.Schema) -> 
             )
 
 
-def _require_whole(records: list[dict[str, object]], field: pa.Field) -> None:
-    """Raise `ValueError` for a record of whose value only a part is in a column."""
+def _require_unchanged(records: list[dict[str, object]], field: pa.Field, is_inferred: bool) -> None:
+    """Raise `ValueError` for a record whose value would be another one in a column."""
     values = [record.get(field.name) for record in records]
-    if {*map(type, values)} <= {int, type(None)}:
+    if is_certain({*map(type, values)}, field.type):
         return
     for record, value in zip(records, values, strict=True):
-        if loses(value, field.type):
+        if change := changed_in(value, field.type, is_inferred):
             raise ValueError(
-                f"element {record!r:.200} does not fit the schema: a part of {value!r:.80} would be lost in column "
-                f"{field.name!r} of type {field.type}"
+                f"element {record!r:.200} does not fit the schema: {change} in column {field.name!r} of type "
+                f"{field.type}"
             )
 
 
@@ -193,8 +210,9 @@ def inferred_table(records: Sequence[Mapping[str, object]], known: pa.Schema | N
 
     Args:
         records: The records.
-        known: Columns whose types are known; they come first. The other types follow from the values. Of a column of
-            nulls the type is `null`, and decimals have the greatest precision, as later values may need it.
+        known: Columns that come first. Their types are known, unless they are `null`, and become wider for values that
+            do not fit. The other types follow from the values. Of a column of nulls the type is `null`, and decimals
+            have the greatest precision, as later values may need it.
 
     Raises:
         ValueError: The values of a field have no common type; it names the field and a value.
@@ -207,21 +225,48 @@ def inferred_table(records: Sequence[Mapping[str, object]], known: pa.Schema | N
     if unnamed := [name for name in names if not isinstance(name, str)]:
         raise ValueError(f"field {unnamed[0]!r:.80} has a {type(unnamed[0]).__name__} as its name; names are text")
     types = {field.name: field.type for field in known}
-    columns = [_inferred_column(name, [record.get(name) for record in records], types.get(name)) for name in names]
+    columns = [
+        _inferred_column(name, [record.get(name) for record in records], types.get(name, pa.null())) for name in names
+    ]
     fields = [
-        known.field(name) if name in types else pa.field(name, column.type)
+        known.field(name).with_type(column.type) if name in types else pa.field(name, column.type)
         for name, column in zip(names, columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields, known.metadata))
 
 
-def _inferred_column(name: str, values: Sequence[object], kind: pa.DataType | None) -> pa.Array:
-    if kind is not None:
-        return pa.array(values, kind)
+def _inferred_column(name: str, values: Sequence[object], known: pa.DataType) -> pa.Array:
+    if (column := _unchanged(values, known)) is not None:
+        return column
     try:
-        return _array(values)
-    except _ERRORS as error:
+        column = _array(values)
+    except CONVERSION_ERRORS as error:
         raise ValueError(_no_type(name, values, error)) from error
+    return column if pa.types.is_null(known) else _widened(name, values, known, column)
+
+
+def _widened(name: str, values: Sequence[object], known: pa.DataType, column: pa.Array) -> pa.Array:
+    """Values that do not fit a known type, in one that also holds those that do; `column` has them as inferred."""
+    wider = common_type(known, column.type)
+    found = column if wider == column.type else None if wider is None else _unchanged(values, wider)
+    if found is not None:
+        return found
+    value = next((value for value in values if _unchanged([value], known) is None), values)
+    raise ValueError(
+        f"field {name!r} has the value {value!r:.80}, but the type {known} in the source of these elements; map it to "
+        f"that type, or {REMEDY}"
+    )
+
+
+def _unchanged(values: Sequence[object], kind: pa.DataType) -> pa.Array | None:
+    """The values as a column of a type; None if some do not fit, or would be others in it."""
+    try:
+        column = pa.array(values, kind)
+    except CONVERSION_ERRORS:
+        return None
+    if is_certain({*map(type, values)}, kind) or not any(changed_in(value, kind, True) for value in values):
+        return column
+    return None
 
 
 def _array(values: Sequence[object]) -> pa.Array:
@@ -237,14 +282,16 @@ def _array(values: Sequence[object]) -> pa.Array:
             raise
         column = pa.array(values, pa.float64())
     exact = _exact_type(values, column.type)
-    return column if exact == column.type else pa.array(values, exact)
+    column = column if exact == column.type else pa.array(values, exact)
+    if not is_certain({*map(type, values)}, exact):
+        for value in values:
+            if change := changed_in(value, exact, is_inferred=True):
+                raise ValueError(f"{change} in a column of type {exact}")
+    return column
 
 
 def _exact_type(values: Iterable[object], kind: pa.DataType) -> pa.DataType:
-    """The type that loses nothing of values for which Arrow infers `kind`; decimals get the greatest precision.
-
-    Raises `ValueError` for values of several kinds of which Arrow would make one.
-    """
+    """The type that loses nothing of values for which Arrow infers `kind`; decimals get the greatest precision."""
     present = [value for value in values if value is not None]
     types = pa.types
     if types.is_list(kind):
@@ -259,24 +306,12 @@ def _exact_type(values: Iterable[object], kind: pa.DataType) -> pa.DataType:
     if types.is_decimal(kind):
         # The precision of some values would be too small for others.
         return pa.decimal128(38, kind.scale) if types.is_decimal128(kind) else pa.decimal256(76, kind.scale)
-    if types.is_date(kind):
-        _refuse_both(present, lambda value: isinstance(value, datetime), "dates", "times of day")
-    elif types.is_binary(kind):
-        _refuse_both(present, lambda value: isinstance(value, str), "bytes", "text")
-    elif types.is_timestamp(kind):
-        _refuse_both(present, lambda value: getattr(value, "tzinfo", None) is None, "instants", "times without a zone")
-        # Arrow would cut the timestamps of pandas.
-        return pa.timestamp("ns", kind.tz) if any(getattr(value, "nanosecond", 0) for value in present) else kind
-    elif types.is_duration(kind) and any(getattr(value, "nanoseconds", 0) for value in present):
+    # Arrow would cut the timestamps of pandas.
+    if types.is_timestamp(kind) and any(getattr(value, "nanosecond", 0) for value in present):
+        return pa.timestamp("ns", kind.tz)
+    if types.is_duration(kind) and any(getattr(value, "nanoseconds", 0) for value in present):
         return pa.duration("ns")
     return kind
-
-
-def _refuse_both(values: Sequence[object], is_second: Callable[[object], bool], first: str, second: str) -> None:
-    found = [*map(is_second, values)]
-    if True in found and False in found:
-        one, other = values[found.index(False)], values[found.index(True)]
-        raise ValueError(f"{one!r:.80} and {other!r:.80} are {first} and {second}")
 
 
 def _no_type(name: str, values: Sequence[object], error: Exception) -> str:
@@ -285,57 +320,17 @@ def _no_type(name: str, values: Sequence[object], error: Exception) -> str:
     for value in values:
         try:
             kind = _array([value]).type
-        except _ERRORS as reason:
+        except CONVERSION_ERRORS as reason:
             return f"field {name!r} has the value {value!r:.80}, for which Arrow infers no type ({reason}); {REMEDY}"
         try:
             both = _array([first, value]).type
-        except _ERRORS:
+        except CONVERSION_ERRORS:
             return (
                 f"field {name!r} has values of types without a common one: {first!r:.80} ({_array([first]).type}) and "
                 f"{value!r:.80} ({kind}); map them to one, or {REMEDY}"
             )
         first = value if first is None and not pa.types.is_null(both) else first
     return f"the values of field {name!r} have no common type ({error}); map them to one, or {REMEDY}"
-
-
-def has_losses(kind: pa.DataType) -> bool:
-    """Whether there are values of which Arrow converts only a part to a type, without an error."""
-    types = pa.types
-    is_time = types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind) or types.is_duration(kind)
-    return bool(types.is_integer(kind) or is_time or types.is_nested(kind))
-
-
-def loses(value: object, kind: pa.DataType) -> bool:
-    """Whether Arrow converts only a part of a value to a type: no fraction, time of day, or field without a place.
-
-    >>> loses(2.0, pa.int64()), loses(2.5, pa.int64()), loses([{"a": 1, "b": 2}], pa.list_(pa.struct({"a": pa.int8()})))
-    (False, True, True)
-    """
-    if value is None or not has_losses(kind):
-        return False
-    if pa.types.is_integer(kind):
-        return isinstance(value, (float, np.floating, Decimal)) and bool(value % 1)
-    if pa.types.is_date(kind):
-        return isinstance(value, datetime) and value.time() != time()
-    if not pa.types.is_nested(kind):
-        return bool(_nanoseconds(value) % _NANOSECONDS[kind.unit])
-    if pa.types.is_struct(kind):
-        fields = {field.name: field.type for field in kind}
-        return isinstance(value, Mapping) and any(
-            name not in fields or loses(inner, fields[name]) for name, inner in value.items()
-        )
-    if pa.types.is_map(kind):
-        pairs = value.items() if isinstance(value, Mapping) else cast("Iterable[tuple[object, object]]", value)
-        return any(loses(key, kind.key_type) or loses(item, kind.item_type) for key, item in pairs)
-    item_type = getattr(kind, "value_type", None)
-    return item_type is not None and any(loses(item, item_type) for item in cast("Iterable[object]", value))
-
-
-def _nanoseconds(value: object) -> int:
-    """The part of a time below a second, in nanoseconds; only pandas has more than microseconds."""
-    micros = value.microseconds if isinstance(value, timedelta) else getattr(value, "microsecond", 0)
-    nanos = getattr(value, "nanoseconds" if isinstance(value, timedelta) else "nanosecond", 0)
-    return micros * 1000 + nanos
 
 
 def in_arrow_values(record: dict[str, object]) -> dict[str, object]:
@@ -367,7 +362,7 @@ def _explained(records: list[dict[str, object]], schema: pa.Schema | None, error
     for record in records:
         try:
             pa.Table.from_pylist([record], schema)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as reason:
+        except CONVERSION_ERRORS as reason:
             return f"element {record!r:.200} does not fit the schema: {reason}"
     return f"elements of this part have no common schema: {error}; state one with schema=pyarrow.schema(...)"
 
