@@ -102,9 +102,10 @@ class MemoryStateStore:
         self._ids.update(delta.ids)
         if (limit := delta.forget_ids_before) is not None:
             self._ids = {record_id: timestamp for record_id, timestamp in self._ids.items() if timestamp >= limit}
-        for key_hash in (
-            {key_hash for key_hash, _ in delta.cells} | {key_hash for key_hash, _, _ in delta.marks} | set(delta.keys)
-        ):
+        # Only keys that lose something can be empty, and those that come without anything.
+        lessened = {key_hash for (key_hash, _), contents in delta.cells.items() if contents is None}
+        lessened.update([key_hash for (key_hash, _, _), timestamp in delta.marks.items() if timestamp is None])
+        for key_hash in lessened | (delta.keys.keys() - self._cells.keys()):
             self._forget_if_empty(key_hash)
         for name, contents in delta.segments.items():
             self._set_segment(name, contents)

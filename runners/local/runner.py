@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headrace.lowlevel.gc_pause import SELDOM_COLLECTIONS
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import Clock, LocalClock, SkippingClock
@@ -93,4 +94,5 @@ class LocalRunner:
             journal, topology = opened, opened.topology
         executor = LocalExecutor(topology, self._parallelism, self.scheduler, store, journal.generation, self.clock)
         self.stores = executor.stores()
-        return Driver(topology, executor, journal, self.clock, options, self.scheduler, changes).run()
+        with SELDOM_COLLECTIONS.during_run():
+            return Driver(topology, executor, journal, self.clock, options, self.scheduler, changes).run()

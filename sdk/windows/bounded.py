@@ -112,6 +112,9 @@ def _place(window: IntervalWindow, start_us: int, end_us: int) -> None:
     object.__setattr__(window, "end_us", end_us if end_us < MAX_TIMESTAMP else MAX_TIMESTAMP)
 
 
+_END = Timestamp(micros=END_OF_GLOBAL_WINDOW)
+
+
 class GlobalWindow(BoundedWindow):
     """The one window that holds all of event time; `GlobalWindow()` is always the same object.
 
@@ -128,7 +131,7 @@ class GlobalWindow(BoundedWindow):
         return GlobalWindow._only
 
     def __init__(self) -> None:
-        super().__init__(Timestamp(micros=END_OF_GLOBAL_WINDOW))
+        super().__init__(_END)
 
     @property
     def start(self) -> Timestamp:

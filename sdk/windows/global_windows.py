@@ -11,6 +11,9 @@ from headrace.sdk.windows.bounded import BoundedWindow, GlobalWindow
 from headrace.sdk.windows.coder import GlobalWindowCoder
 from headrace.sdk.windows.window_fn import AssignContext, NonMergingWindowFn
 
+_ONLY: tuple[BoundedWindow, ...] = (GlobalWindow(),)
+"""The windows of every element. They are one tuple, as steps know windows that they have seen by its identity."""
+
 
 @named("GlobalWindows")
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class GlobalWindows(NonMergingWindowFn):
         windows: Sequence[BoundedWindow | None] | None = None,
     ) -> list[tuple[BoundedWindow, ...]]:
         """The global window, once for each element."""
-        return [(GlobalWindow(),)] * len(values)
+        return [_ONLY] * len(values)
 
     def get_window_coder(self) -> Coder:
         """The coder that encodes the global window as no bytes."""
