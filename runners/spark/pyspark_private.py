@@ -208,6 +208,30 @@ def is_stopped(session: SparkSession) -> bool:
     return context is None or bool(context.sc().isStopped())
 
 
+def is_context_in_java(session: SparkSession) -> bool:
+    """Whether the Java process has a context that is not stopped, whoever made it.
+
+    Relies, in Java, on `SparkContext.getActive`, which has none once a stop is complete. Raises as `is_stopped` does.
+    """
+    package = cast(Any, session)._jvm.org.apache.spark
+    return bool(getattr(getattr(package, "SparkContext$"), "MODULE$").getActive().isDefined())
+
+
+def threads_of_jobs(session: SparkSession) -> dict[int, Any]:
+    """Java's threads that wait for a job, by their ids. Raises as `is_stopped` does.
+
+    Relies, in Java, on a thread that waits for a job being in `DAGScheduler.runJob`, where an interrupt ends the job's
+    action with an error.
+    """
+    threads = cast(Any, session)._jvm.java.lang.Thread.getAllStackTraces().keySet()
+    waiting = (thread for thread in threads if thread.getState().toString() == "WAITING")
+    return {thread.getId(): thread for thread in waiting if any(map(_is_job, thread.getStackTrace()))}
+
+
+def _is_job(frame: Any) -> bool:
+    return (frame.getClassName(), frame.getMethodName()) == ("org.apache.spark.scheduler.DAGScheduler", "runJob")
+
+
 def concurrent_tasks(session: SparkSession) -> int:
     """How many tasks of the usual needs (`spark.task.cpus` and the like) the executors that are there run at once.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -12,7 +11,6 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.gc_pause import new_objects_only
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import SystemClock
@@ -31,11 +29,10 @@ from headrace.runners.spark.executor import SparkExecutor
 from headrace.runners.spark.jobs.job_error import SparkJobError
 from headrace.runners.spark.session import SparkSetupError, cancel_all, checked, engine_session, open_session
 from headrace.runners.spark.statestore.store_cache import StoreCache
+from headrace.runners.spark.stopped_session import naming_a_stop
 from headrace.runners.spark.worker.last_step import notes_folder
 from headrace.runners.spark.worker.printed_output import PrintedOutput
 from headrace.runners.spark.worker.task_payload import TaskPayload, packed
-
-_log = logging.getLogger(__name__)
 
 
 class SparkRunner:
@@ -99,7 +96,7 @@ class SparkRunner:
         topology.validate()
         code = packed(topology)
         session = self._session or open_session()
-        with _naming_a_stop(session, options.checkpoint is not None):
+        with naming_a_stop(session, options.checkpoint is not None):
             if self._session is not None:
                 checked(session)
             refuse_streams(topology, session)
@@ -177,21 +174,3 @@ def _printed(session: SparkSession) -> Iterator[PrintedOutput | None]:
         yield printed
     finally:
         printed.close()
-
-
-@contextmanager
-def _naming_a_stop(session: SparkSession, durable: bool) -> Iterator[None]:
-    """Raise `SparkJobError` for whatever fails inside as the program, or somebody else, has stopped the session."""
-    try:
-        yield
-    except Exception as error:
-        is_own = isinstance(error, HeadraceError) and not isinstance(error, (SparkJobError, StreamError))
-        if is_own or not cluster_of(session).is_stopped():
-            raise
-        _log.debug("the session was stopped", exc_info=error)
-        kept = "what is committed stays, and the run goes on from there"
-        outcome = kept if durable else "without a checkpoint the run begins anew"
-        raise SparkJobError(
-            "the Spark session of this run is stopped (SparkSession.stop(), or the end of its application); "
-            f"{outcome} when it is started again with a new session"
-        ) from None

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from threading import Timer
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
@@ -65,6 +65,24 @@ def job(session: SparkSession, place: str) -> None:
         stop.join()
 
 
+def forgotten(session: SparkSession, place: str) -> None:
+    """A job that Spark takes and forgets, as it does with one that comes while the context stops.
+
+    The same comes about by chance in `job`: here the part of Spark that forgets is stopped first.
+    """
+    scheduler = cast(Any, session.sparkContext)._jsc.sc().dagScheduler()
+    stop = Timer(1.0, session.stop)
+
+    def stop_in_parts() -> None:
+        scheduler.stop(0)
+        stop.start()
+
+    try:
+        run(session, StoppedStream(stop_in_parts), place, nothing, 0)
+    finally:
+        stop.join()
+
+
 def between(session: SparkSession, place: str) -> None:
     run(session, StoppedStream(session.stop), None, nothing, 0)
 
@@ -85,7 +103,7 @@ def streaming(session: SparkSession, place: str) -> None:
         rows | beam.io.ForeachEpoch(lambda epoch, rows: session.stop())
 
 
-WAYS = [staying, job, between, sink, before, streaming]
+WAYS = [staying, job, forgotten, between, sink, before, streaming]
 
 
 def main(folder: str) -> None:

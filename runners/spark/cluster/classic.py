@@ -15,11 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.runners.spark.pyspark_private import (
     concurrent_tasks,
+    is_context_in_java,
     is_stopped,
     let_java_end_quietly,
     make_active_in_java,
     make_active_in_python,
     temporary_folder,
+    threads_of_jobs,
 )
 from headrace.runners.spark.releases import frame_of
 
@@ -72,6 +74,22 @@ class Classic:
         with suppress(Py4JError, OSError):
             return is_stopped(self.session)
         return False
+
+    def forgotten_jobs(self) -> frozenset[int]:
+        """See `Cluster`."""
+        with suppress(*NO_JAVA):
+            if not is_context_in_java(self.session):
+                waiting = frozenset(threads_of_jobs(self.session))
+                # A context that has come meanwhile may have jobs among these.
+                return frozenset() if is_context_in_java(self.session) else waiting
+        return frozenset()
+
+    def end_forgotten(self, jobs: frozenset[int]) -> None:
+        """See `Cluster`."""
+        with suppress(*NO_JAVA):
+            for number, thread in threads_of_jobs(self.session).items():
+                if number in jobs:
+                    thread.interrupt()
 
     def sibling(self) -> SparkSession:
         """See `Cluster`."""

@@ -50,6 +50,12 @@ class Cluster(Protocol):
     def is_stopped(self) -> bool:
         """Return whether somebody has stopped the session; False if the cluster does not answer."""
 
+    def forgotten_jobs(self) -> frozenset[int]:
+        """Return ids of what waits for a job of a stopped session; empty while another session may run one."""
+
+    def end_forgotten(self, jobs: frozenset[int]) -> None:
+        """End the waiting for such jobs: who waits for them gets an error."""
+
     def sibling(self) -> SparkSession:
         """Return a new session on the same cluster with settings of its own."""
 

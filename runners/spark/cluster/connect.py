@@ -84,6 +84,13 @@ class Connect:
         """See `Cluster`."""
         return bool(cast(Any, self.session).is_stopped)
 
+    def forgotten_jobs(self) -> frozenset[int]:
+        """See `Cluster`. A stopped client raises an error where one waits for an answer."""
+        return frozenset()
+
+    def end_forgotten(self, jobs: frozenset[int]) -> None:
+        """See `Cluster`."""
+
     def sibling(self) -> SparkSession:
         """See `Cluster`."""
         made = sibling(self.session)
