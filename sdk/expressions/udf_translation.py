@@ -17,7 +17,7 @@ from headrace.sdk.expressions.expression_tree import Attribute, FromEngine, Item
 from headrace.sdk.expressions.outer_names import CONSTANTS, outer_value
 from headrace.sdk.expressions.translated_function import EventTime, Made, TranslatedFunction, Value
 from headrace.sdk.functions.arguments import Arguments, Converted, Given, given_of
-from headrace.sdk.model.function_ast import is_assigned_inside, returned_by, tree_of
+from headrace.sdk.model.function_ast import Tree, definition_of, is_assigned_inside, returned_by, tree_of
 from headrace.sdk.model.special_outputs import INSTANTS, STAMPED
 
 
@@ -35,6 +35,16 @@ def translate_function(
     """
     translation = _translation_or_reason(function, arguments, spread, as_truth)
     return translation if isinstance(translation, TranslatedFunction) else None
+
+
+def value_returned(function: object, arguments: Arguments) -> Value | None:
+    """What a function is known to return; None if it is not known. Arguments as of `translate_function`.
+
+    It is also known where functions have to be called, as under a debugger.
+    """
+    tree = definition_of(function)
+    translation = "" if tree is None else _translation_of(tree, function, arguments)
+    return translation.value if isinstance(translation, TranslatedFunction) else None
 
 
 def why_not_translated(
@@ -55,6 +65,12 @@ def _translation_or_reason(
     tree = tree_of(function)
     if tree is None:
         return "there is no Python source of it to look into"
+    return _translation_of(tree, function, arguments, spread, as_truth)
+
+
+def _translation_of(
+    tree: Tree, function: object, arguments: Arguments, spread: bool = False, as_truth: bool = False
+) -> TranslatedFunction | str:
     if (returned := returned_by(tree)) is None:
         return "it is more than one returned expression"
     if _is_too_deep(returned):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
-from typing import Self
+from importlib import import_module
+from typing import Self, cast
+
+import pyarrow as pa
 
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
 from headrace.lowlevel.stored_names import named
@@ -68,6 +71,12 @@ class ReadFromDataFrame(Source):
             raise ValueError(
                 f"a streaming DataFrame needs to know how late rows may be; give {self.delay_argument} in seconds"
             )
+
+    def arrow_schema(self) -> pa.Schema | None:
+        """See `Source`: the columns of the DataFrame."""
+        # Only the package of the Spark runner may know Spark; it is there if a DataFrame is.
+        frames = import_module("headrace.runners.spark.dataframe.frame_columns")
+        return cast("pa.Schema | None", frames.columns_of(self._frame))
 
     def injector(self) -> DataFrameInjector:
         """The placeholder that the Spark runner replaces by its reader."""

@@ -101,14 +101,17 @@ class ReadApart(PTransform[PBegin, DoOutputsTuple]):
     def expand(self, inputs: PBegin) -> DoOutputsTuple:
         """The elements, and the unreadable records."""
         elements: PCollection[object] = inputs.pipeline | "Read" >> self._source
-        return elements | "Set apart" >> ParDo(_SetApart(self._dead)).with_outputs(self._dead, main=self._main)
+        return elements | "Set apart" >> ParDo(SetApart(self._dead)).with_outputs(self._dead, main=self._main)
 
 
-class _SetApart(DoFn):
+class SetApart(DoFn):
+    """Passes on the elements of a source unchanged, and sets what it could not read apart."""
+
     def __init__(self, tag: str) -> None:
         self._tag = tag
 
     def process(self, element: object) -> Iterator[object]:
+        """The element, or what could not be read with the reason, under the tag."""
         if isinstance(element, Unreadable):
             metric.report(DEAD_LETTERS, 1)
             yield TaggedOutput(self._tag, (element.record, tuple(element.failure)))

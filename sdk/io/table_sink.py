@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_ipc import encode_tables
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
+from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.columns.run_schema import RunSchema, with_schema
+from headrace.sdk.io.columns.source_columns import source_columns
 from headrace.sdk.io.columns.tables import check_schema
 from headrace.sdk.transforms.core.write import Write
 
@@ -134,4 +137,10 @@ class WriteToTables(Write):
         if not callable(function):
             raise TypeError(f"WriteToTables takes a function of epoch and table, got {function!r:.200}")
         check_schema(schema)
-        super().__init__(TableSink(function, schema))
+        self._tables = TableSink(function, schema)
+        super().__init__(self._tables)
+
+    def expand(self, inputs: PCollection[object]) -> PValue:
+        """See `Write.expand`."""
+        self._tables.columns.source = partial(source_columns, inputs)
+        return super().expand(inputs)

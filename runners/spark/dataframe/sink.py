@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -13,6 +14,8 @@ from headrace.lowlevel.stored_names import named
 from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.pyspark_private import arrow_schema, spark_schema
 from headrace.runners.spark.releases import frame_of
+from headrace.sdk.graph.pvalue import PCollection, PValue
+from headrace.sdk.io.columns.source_columns import source_columns
 from headrace.sdk.io.table_sink import TableSink
 from headrace.sdk.transforms.core.write import Write
 
@@ -36,7 +39,7 @@ class FrameSink(TableSink):
 def _column(field: pa.Field, column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column in the type in which Spark takes it. Raises `ValueError` for a value that would be cut."""
     try:
-        to = arrow_schema(spark_schema(pa.schema([field])))[0].type
+        to = _spark_type(field)
     except (PySparkException, ValueError) as error:
         raise ValueError(
             f"column {field.name!r} is of type {field.type}, which a Spark DataFrame does not have; convert the values "
@@ -51,6 +54,26 @@ def _column(field: pa.Field, column: pa.ChunkedArray) -> pa.ChunkedArray:
         ) from error
 
 
+def _spark_type(field: pa.Field) -> pa.DataType:
+    """The type in which Spark takes a column. Raises `PySparkException` or `ValueError` if there is none."""
+    return arrow_schema(spark_schema(pa.schema([field])))[0].type
+
+
+def _columns_for_spark(inputs: PCollection[object]) -> pa.Schema | None:
+    """The columns of a collection as far as its sources declare them, in types of Spark; others follow from values."""
+    columns = source_columns(inputs)
+    return None if columns is None else pa.schema([(field.name, _type_or_null(field)) for field in columns])
+
+
+def _type_or_null(field: pa.Field) -> pa.DataType:
+    if pa.types.is_null(field.type):
+        return field.type
+    try:
+        return _spark_type(field)
+    except (PySparkException, ValueError):
+        return pa.null()
+
+
 class WriteToSpark(Write):
     """Calls `function(frame, epoch)` on the driver with the rows of each epoch as a DataFrame, after the commit.
 
@@ -63,7 +86,8 @@ class WriteToSpark(Write):
 
     Args:
         function: Called once for each epoch that has rows; the arguments have the order of `foreachBatch`.
-        schema: Columns and their types, a `pyarrow.Schema`. By default the types follow from the elements of the epoch.
+        schema: Columns and their types, a `pyarrow.Schema`; by default as for `WriteToParquet`, one schema for all
+            epochs, in the types that Spark has.
         session: Session of the DataFrames. By default a new session that shares the cluster of the current session but
             not its runtime settings.
     """
@@ -77,7 +101,13 @@ class WriteToSpark(Write):
         if not callable(function):
             raise TypeError(f"WriteToSpark takes a function of DataFrame and epoch, got {function!r:.200}")
         self._function, self._session = function, session
-        super().__init__(FrameSink(self._hand_over, schema))
+        self._frames = FrameSink(self._hand_over, schema)
+        super().__init__(self._frames)
+
+    def expand(self, inputs: PCollection[object]) -> PValue:
+        """See `Write.expand`."""
+        self._frames.columns.source = partial(_columns_for_spark, inputs)
+        return super().expand(inputs)
 
     def _hand_over(self, epoch: int, table: pa.Table) -> None:
         if self._session is None:

@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Unpack, cast
 
+import pyarrow as pa
+
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.io.avro.avro_blocks import Block, Layout, blocks_from, layout_of, require_package
+from headrace.sdk.io.avro.avro_columns import columns_of
 from headrace.sdk.io.avro.avro_schemas import ReaderSchema
 from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
-from headrace.sdk.io.files.filesystem import MatchedFile, Path, open_input
+from headrace.sdk.io.files.filesystem import MatchedFile, Path, match, open_input
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 
 
@@ -149,6 +152,17 @@ class ReadFromAvro(FileSource):
         # Without a pattern it raises.
         super().__init__(cast(Path, file_pattern), validate=validate, **options)
         self._as_rows = as_rows
+
+    def arrow_schema(self) -> pa.Schema | None:
+        """See `Source`: the columns of the first file."""
+        for file in match(self.pattern)[:1]:
+            try:
+                with open_input(file.path) as opened:
+                    return columns_of(opened)
+            except Exception:
+                # Whoever reads the file says so.
+                return None
+        return None
 
     def file_format(self) -> AvroFormat:
         """Avro, cut between blocks."""

@@ -250,6 +250,12 @@ class ReadFromDelta(Source):
             what = "as a Delta table" if version is None else f"at version {version}"
             raise DeltaError(f"{self._log.place} cannot be read {what}; nothing has run: {reason(error)}") from error
 
+    def arrow_schema(self) -> pa.Schema:
+        """See `Source`: the columns of the table."""
+        schema, columns = self._format.schema, self._format.columns
+        assert schema is not None, "the format has it"
+        return schema if columns is None else pa.schema([schema.field(name) for name in columns])
+
     def injector(self) -> DeltaInjector:
         """The injector, which plans files on the driver."""
         return DeltaInjector(self._log, self._format, *self._arguments)

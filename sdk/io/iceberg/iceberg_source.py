@@ -264,8 +264,8 @@ class ReadFromIceberg(Source):
         delay = check_continuous(timestamp, max_delay, continuous, interval)
         if until_snapshot is not None and (not continuous or snapshot_id is None):
             raise ValueError("until_snapshot is for continuous=True with snapshot_id only, which says where to begin")
-        schema, self._schema_id = self._schema(snapshot_id, continuous, until_snapshot)
-        check_columns(table, schema, columns, timestamp)
+        self._columns, self._schema_id = self._schema(snapshot_id, continuous, until_snapshot)
+        check_columns(table, self._columns, columns, timestamp)
         by = Portable(timestamp, "the function timestamp") if callable(timestamp) else timestamp
         chosen = None if columns is None else tuple(columns)
         self._format = ParquetFormat(chosen, as_rows, by, FileTimes(False, None), FolderColumns())
@@ -287,6 +287,11 @@ class ReadFromIceberg(Source):
             _check_end(table, name, snapshot_id, until)
         schema = table.schema() if continuous or snapshot.schema_id is None else table.schemas()[snapshot.schema_id]
         return cast(pa.Schema, schema.as_arrow()), schema.schema_id
+
+    def arrow_schema(self) -> pa.Schema:
+        """See `Source`: the columns of the table."""
+        columns = self._format.columns
+        return self._columns if columns is None else pa.schema([self._columns.field(name) for name in columns])
 
     def injector(self) -> IcebergInjector:
         """The injector, which plans files on the driver."""

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.sdk.functions.do_fn import FilterFn
 from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.columns.run_schema import RunSchema, with_schema
+from headrace.sdk.io.columns.source_columns import source_columns
 from headrace.sdk.io.columns.tables import check_column_names, check_schema
 from headrace.sdk.io.files.beam_arguments import refuse_unless
 from headrace.sdk.io.files.file_sink import FileSink, IfExists
 from headrace.sdk.io.files.filesystem import Path, filesystem_of, open_output
 from headrace.sdk.io.files.windowed_files import Collection, WriteFiles
-from headrace.sdk.io.parquet.parquet_source import ReadFromParquet
 from headrace.sdk.io.parquet.partitioned_sink import PartitionedSink
-from headrace.sdk.transforms.core.par_do import ParDo
-from headrace.sdk.transforms.core.window_into import WindowInto
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 _BUFFER = 64 * 1024 * 1024
@@ -67,11 +65,12 @@ class WriteToParquet(WriteFiles):
 
     Args:
         file_path_prefix: Folder and beginning of the files' names; see `WriteToText`.
-        schema: The columns and their types, a `pyarrow.Schema`. By default they are inferred from the elements of the
-            first epoch that has some: every field that one of them has. They are then the columns of all files of the
-            run and of its restarts, and elements that do not fit are refused. A column that has only nulls in the first
-            epoch is text; a decimal has 38 digits. Elements of `ReadFromParquet` behind `Filter` and `WindowInto` only
-            keep the types of the first file; after other steps types such as int8 are not known: state them.
+        schema: The columns and their types, a `pyarrow.Schema`. By default they are those that the sources of the
+            elements declare, as far as the steps between are known to keep fields (`Filter`, `WindowInto`, `Reshuffle`,
+            `Flatten`, `Select`, a `Map` to a dict of fields). Others are inferred from the elements of the first epoch
+            that has some: every field that one of them has; a column that has only nulls there is text, and a decimal
+            has 38 digits. They are then the columns of all files of the run and of its restarts, and elements that do
+            not fit are refused.
         row_group_buffer_size: Not supported: see `row_group_size`.
         record_batch_size: Without effect, accepted as in Beam: the rows of a file are written at once.
         codec: Compression of the columns: `none`, `snappy`, `gzip`, `brotli`, `lz4` or `zstd`.
@@ -145,20 +144,8 @@ class WriteToParquet(WriteFiles):
     def expand(self, inputs: Collection) -> PValue:
         """See `WriteFiles.expand`."""
         if isinstance(inputs, PCollection):
-            self._columns.source = _columns_of_source(inputs)
+            self._columns.source = partial(source_columns, inputs)
         return super().expand(inputs)
-
-
-def _columns_of_source(collection: PCollection[object]) -> Callable[[], pa.Schema | None] | None:
-    """What finds the columns of a source of Parquet files whose elements are in a collection unchanged."""
-    producer = collection.producer
-    transform = None if producer is None else producer.transform
-    if isinstance(transform, ReadFromParquet):
-        return transform.columns_of_first_file
-    passes = isinstance(transform, WindowInto) or (isinstance(transform, ParDo) and isinstance(transform.fn, FilterFn))
-    if producer is None or not passes or not isinstance(producer.inputs[0], PCollection):
-        return None
-    return _columns_of_source(producer.inputs[0])
 
 
 def _check_columns(schema: pa.Schema | None, codec: object, partition_by: Sequence[str]) -> None:

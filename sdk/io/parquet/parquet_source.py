@@ -19,6 +19,7 @@ from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP
 from headrace.sdk.expressions.arrow_schema import shape_of_rows, times_of
 from headrace.sdk.io.arrow_rows import to_dicts, to_list, to_rows
+from headrace.sdk.io.columns.source_columns import common_columns
 from headrace.sdk.io.dead_letters import ReadApart, halves
 from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
@@ -210,6 +211,11 @@ class RowRange:
             raise ValueError(f"{self.file.path}, in the rows from {first} on: {error}") from error
 
 
+def _stored_schema(file: MatchedFile) -> pa.Schema:
+    system, path = filesystem_of(file.path)
+    return pq.read_schema(path, filesystem=system)
+
+
 class ReadFromParquet(FileSource):
     """Rows of Parquet files as dicts.
 
@@ -253,19 +259,22 @@ class ReadFromParquet(FileSource):
         self._as_rows = as_rows
         self._tolerant = False
 
-    def columns_of_first_file(self) -> pa.Schema | None:
-        """The columns of elements, as the first file has them; None if there is no file, or it cannot be read."""
-        if self._folders.names or not (found := match(self.pattern)):
-            return None
-        system, path = filesystem_of(found[0].path)
+    def arrow_schema(self) -> pa.Schema | None:
+        """See `Source`: the columns of the first file and the last; columns may have been added meanwhile."""
+        found = match(self.pattern)
         try:
-            schema = pq.read_schema(path, filesystem=system).remove_metadata()
+            stored = common_columns([_stored_schema(file) for file in dict.fromkeys([*found[:1], *found[-1:]])])
         except (pa.ArrowException, OSError):
             # Whoever reads the file says so.
             return None
-        names = schema.names if self._columns is None else self._columns
-        known = set(names) <= set(schema.names) and len(set(names)) == len(names)
-        return pa.schema([schema.field(name) for name in names]) if known else None
+        if not found or stored is None:
+            return None
+        fields = {field.name: field for field in stored} | {
+            name: pa.field(name, kind) for name, kind in self._folders.columns
+        }
+        names = [*fields] if self._columns is None else self._columns
+        known = {*names} <= {*fields} and len({*names}) == len(names)
+        return pa.schema([fields[name] for name in names]) if known else None
 
     def file_format(self) -> ParquetFormat:
         """Parquet, cut by rows."""

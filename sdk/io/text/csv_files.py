@@ -14,7 +14,7 @@ from pyarrow import csv
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.io.files.file_source import ReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
-from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of
+from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of, match
 from headrace.sdk.io.text.line_ranges import (
     UTF_8,
     BadLine,
@@ -325,6 +325,20 @@ class ReadFromCsv(LineSource):
         self._dtype = {name: _arrow_type(f"of column {name!r} ", alias) for name, alias in by_name.items()}
         self._every = None if dtype is None or by_name or dtype == {} else _arrow_type("", dtype)
         self._nulls = None if na_values is None else tuple(na_values)
+
+    def arrow_schema(self) -> pa.Schema | None:
+        """See `Source`: the columns and types of the first file."""
+        found, format_ = match(self.pattern), self.file_format()
+        try:
+            inferred = format_.inferred(format_.infer(found[0])) if found else None
+        except (ValueError, OSError):
+            # Whoever reads the file says so.
+            return None
+        if inferred is None:
+            return None
+        parser = cast(CsvParser, inferred.parser)
+        names = parser.columns if parser.selected is None else parser.selected
+        return pa.schema([(name, parser.types[name]) for name in names])
 
     def file_format(self) -> CsvFormat:
         """CSV, with the columns and types of the first file."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from headrace.lowlevel.injectors.injector import Injector
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PBegin, PCollection
@@ -16,6 +18,14 @@ class Source(PTransform[PBegin, PCollection[object]]):
     def injector(self) -> Injector:
         """The injector, which reads records and gives the watermark; it is made when the pipeline is compiled."""
         raise TypeError(f"{type(self).__name__} does not define injector(self)")
+
+    def arrow_schema(self) -> pa.Schema | None:
+        """The names and types of the elements' fields, as the input declares them; None if it does not.
+
+        It is called on the driver when a run begins, and raises no error for an input that cannot be read: the run
+        does. A field of the type `null` has a type that is not known.
+        """
+        return None
 
     def injector_of(self, tag: str | None) -> Injector:
         """The injector of the output with a tag; sources with several outputs override this method."""

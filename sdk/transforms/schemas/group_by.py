@@ -59,7 +59,7 @@ class Select(PTransform[Collection, Collection]):
         """A collection with one row for each element."""
         _check_fields(inputs, self._fields)
         kind = _row_type(self._fields, inputs.element_type)
-        return inputs | "Select" >> Map(_ToRow(self._fields)).with_output_types(kind)
+        return inputs | "Select" >> Map(ToRow(self._fields)).with_output_types(kind)
 
 
 class GroupBy(PTransform[Collection, Collection]):
@@ -191,12 +191,17 @@ class _Made(OneLine):
         return self._functions
 
 
-class _ToRow(_Made):
+class ToRow(_Made):
     """Builds a row from expressions."""
 
     def __init__(self, fields: Functions) -> None:
         super().__init__(fields.values())
         self._fields = fields
+
+    @property
+    def fields(self) -> Functions:
+        """Name of each field of the row -> its expression."""
+        return self._fields
 
     def written(self, names: Names) -> str:
         """See `OneLine`."""
