@@ -155,13 +155,12 @@ class ReadFromAvro(FileSource):
 
     def arrow_schema(self) -> pa.Schema | None:
         """See `Source`: the columns of the first file."""
-        for file in match(self.pattern)[:1]:
-            try:
+        try:
+            for file in match(self.pattern)[:1]:
                 with open_input(file.path) as opened:
                     return columns_of(opened)
-            except Exception:
-                # Whoever reads the file says so.
-                return None
+        except Exception:  # whoever reads the file says so
+            pass
         return None
 
     def file_format(self) -> AvroFormat:

@@ -43,7 +43,7 @@ class RunSchema:
         self.stated = stated
         self._unwritten = {*unwritten}
         self.source: Callable[[], pa.Schema | None] | None = None
-        """On the driver: finds the columns of the source whose elements are written unchanged."""
+        """On the driver: finds the columns that the sources of the elements declare, until an epoch has rows."""
         self._agreed: pa.Schema | None = None
         """What the first epoch has settled, or what the source knows."""
         self._is_open = True
@@ -58,11 +58,12 @@ class RunSchema:
     def begin(self, anew: bool) -> None:
         """Begin a run: one that goes on learns its schema from its newest commit."""
         self._agreed, self._is_open = None, True
-        if self.stated is None and self.source is not None:
-            self._agreed = self.source()
 
     def agreement(self) -> bytes | None:
         """What the tasks of the next epoch must know; None for nothing."""
+        if self.stated is None and self._agreed is None and self.source is not None:
+            # A source may have nothing at first, as a folder has before its first file.
+            self._agreed = self.source()
         if self.stated is not None or self._agreed is None:
             return None
         schema: bytes = self._agreed.serialize().to_pybytes()

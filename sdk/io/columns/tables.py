@@ -17,7 +17,7 @@ from headrace.lowlevel.records.value_schema import Named
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.expressions.element_schema import Fields, Instant, Single
 from headrace.sdk.io.columns.common_types import common_type
-from headrace.sdk.io.columns.value_changes import changed_in, is_certain, is_text
+from headrace.sdk.io.columns.value_changes import ValueChanges, is_text
 from headrace.sdk.io.records import as_record
 from headrace.sdk.model.row import Row
 
@@ -40,7 +40,7 @@ def table_of(
         schema: Columns and types; by default they are inferred from the elements.
         is_open: Whether further fields of elements become columns, too, and types become wider for values that do not
             fit. A column of the type `null` has the type of its values.
-        is_inferred: Whether the types follow from earlier elements; see `changed_in`.
+        is_inferred: Whether the types follow from earlier elements; see `ValueChanges`.
 
     Raises:
         ValueError: An element does not fit the schema, and is named, or the elements have no common schema.
@@ -195,13 +195,14 @@ def _refuse_unknown(records: Sequence[dict[str, object]], schema: pa.Schema) -> 
 def _require_unchanged(records: list[dict[str, object]], field: pa.Field, is_inferred: bool) -> None:
     """Raise `ValueError` for a record whose value would be another one in a column."""
     values = [record.get(field.name) for record in records]
-    if is_certain({*map(type, values)}, field.type):
+    changes = ValueChanges(field.type, is_inferred)
+    if changes.is_none(values):
         return
     for record, value in zip(records, values, strict=True):
-        if change := changed_in(value, field.type, is_inferred):
+        if change := changes.of(value):
             raise ValueError(
                 f"element {record!r:.200} does not fit the schema: {change} in column {field.name!r} of type "
-                f"{field.type}"
+                f"{field.type}; map it to a value of this type before, or give the column another type"
             )
 
 
@@ -264,9 +265,7 @@ def _unchanged(values: Sequence[object], kind: pa.DataType) -> pa.Array | None:
         column = pa.array(values, kind)
     except CONVERSION_ERRORS:
         return None
-    if is_certain({*map(type, values)}, kind) or not any(changed_in(value, kind, True) for value in values):
-        return column
-    return None
+    return None if ValueChanges(kind, is_inferred=True).first(values) else column
 
 
 def _array(values: Sequence[object]) -> pa.Array:
@@ -283,10 +282,8 @@ def _array(values: Sequence[object]) -> pa.Array:
         column = pa.array(values, pa.float64())
     exact = _exact_type(values, column.type)
     column = column if exact == column.type else pa.array(values, exact)
-    if not is_certain({*map(type, values)}, exact):
-        for value in values:
-            if change := changed_in(value, exact, is_inferred=True):
-                raise ValueError(f"{change} in a column of type {exact}")
+    if change := ValueChanges(exact, is_inferred=True).first(values):
+        raise ValueError(f"{change} in a column of type {exact}")
     return column
 
 

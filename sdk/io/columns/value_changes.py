@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import partial
 from types import NoneType
 from typing import TypeAlias, cast
 
@@ -17,34 +18,39 @@ _UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 """Unit of a type of times -> its nanoseconds."""
 
 
-def changed_in(value: object, kind: pa.DataType, is_inferred: bool = False) -> str | None:
-    """How a value would change in a column, with the value; None if it would not, or if Arrow refuses it.
+class ValueChanges:
+    """What would change of values in a column of a type.
 
     Args:
-        value: The value.
         kind: The type of the column.
         is_inferred: Whether the type follows from earlier values. A whole number is then no time; with a stated type it
             counts the type's units, as in Arrow.
 
-    >>> changed_in(2.5, pa.int64()), changed_in("tea", pa.binary()), changed_in(2.0, pa.int64())
-    ('a part of 2.5 would be lost', "'tea' would become bytes", None)
+    >>> whole = ValueChanges(pa.int64())
+    >>> whole.of(2.5), whole.of(2.0), ValueChanges(pa.binary()).of("tea")
+    ('a part of 2.5 would be lost', None, "'tea' would become bytes")
     """
-    if value is None:
-        return None
-    for is_kind, change in _CHANGES:
-        if is_kind(kind):
-            return change(value, kind, is_inferred)
-    return None
+
+    def __init__(self, kind: pa.DataType, is_inferred: bool = False) -> None:
+        self._unchanged = frozenset((NoneType, *_unchanged_types(kind)))
+        """Types whose values Arrow takes as they are, or refuses."""
+        make = next((make for is_kind, make in _CHANGES if is_kind(kind)), None)
+        self._find = None if make is None else make(kind, is_inferred)
+
+    def of(self, value: object) -> str | None:
+        """How a value would change, with the value; None if it would not, or if Arrow refuses it."""
+        return None if self._find is None or type(value) in self._unchanged else self._find(value)
+
+    def first(self, values: Iterable[object]) -> str | None:
+        """How the first of some values that would change would do so."""
+        return None if self.is_none(values) else next(filter(None, map(self.of, values)), None)
+
+    def is_none(self, values: Iterable[object]) -> bool:
+        """Whether no value would change, as their types tell."""
+        return self._find is None or self._unchanged.issuperset(map(type, values))
 
 
-def is_certain(types: Collection[type], kind: pa.DataType) -> bool:
-    """Whether no value of these types would change in a column."""
-    certain = (NoneType, *_certain(kind))
-    return all(each in certain for each in types)
-
-
-def _certain(kind: pa.DataType) -> tuple[type, ...]:
-    """Types whose values Arrow takes unchanged or refuses."""
+def _unchanged_types(kind: pa.DataType) -> tuple[type, ...]:
     if _types.is_integer(kind):
         return (int,)
     if _types.is_float64(kind):
@@ -79,13 +85,13 @@ def _become(value: object, what: str) -> str:
     return f"{value!r:.80} would become {what}"
 
 
-def _in_integers(value: object, kind: pa.DataType, is_inferred: bool) -> str | None:
+def _in_integers(value: object) -> str | None:
     if isinstance(value, (bool, np.bool_)):
         return _become(value, "a number")
     return _lost(value) if isinstance(value, (float, np.floating, Decimal)) and bool(value % 1) else None
 
 
-def _in_floats(value: object, kind: pa.DataType, is_inferred: bool) -> str | None:
+def _in_floats(kind: pa.DataType, value: object) -> str | None:
     if isinstance(value, (bool, np.bool_)):
         return _become(value, "a number")
     if _types.is_float64(kind) or not isinstance(value, (float, np.floating)) or math.isnan(value):
@@ -97,21 +103,21 @@ def _in_floats(value: object, kind: pa.DataType, is_inferred: bool) -> str | Non
     return f"{value!r:.80} would be rounded (round it before, with numpy.float32, or give the column pyarrow.float64())"
 
 
-def _in_text(value: object, kind: pa.DataType, is_inferred: bool) -> str | None:
+def _in_text(value: object) -> str | None:
     return _become(value, "text") if isinstance(value, (bytes, bytearray, memoryview)) else None
 
 
-def _in_bytes(value: object, kind: pa.DataType, is_inferred: bool) -> str | None:
+def _in_bytes(value: object) -> str | None:
     return _become(value, "bytes") if isinstance(value, str) else None
 
 
-def _in_dates(value: object, kind: pa.DataType, is_inferred: bool) -> str | None:
+def _in_dates(is_inferred: bool, value: object) -> str | None:
     if isinstance(value, datetime):
         return _lost(value) if value.time() != time() or value.tzinfo is not None or is_inferred else None
     return _number(value, "a date", is_inferred)
 
 
-def _in_times(value: object, kind: pa.DataType, is_inferred: bool) -> str | None:
+def _in_times(kind: pa.DataType, is_inferred: bool, value: object) -> str | None:
     """In times of day, instants, times without a zone, and durations."""
     if isinstance(value, (np.datetime64, np.timedelta64)):
         # Within an array Arrow takes its number, whatever its unit.
@@ -136,52 +142,56 @@ def _nanoseconds(value: object) -> int:
     return micros * 1000 + nanos
 
 
-def _in_structs(value: object, kind: pa.StructType, is_inferred: bool) -> str | None:
-    if not isinstance(value, Mapping):
-        return _become(value, "a record")
-    fields = {field.name: field.type for field in kind}
-    if not value.keys() <= fields.keys():
-        return _lost(value)
-    return _first(changed_in(inner, fields[name], is_inferred) for name, inner in value.items())
+def _in_structs(kind: pa.StructType, is_inferred: bool) -> _Change:
+    fields = {field.name: ValueChanges(field.type, is_inferred) for field in kind}
+
+    def find(value: object) -> str | None:
+        if not isinstance(value, Mapping):
+            return _become(value, "a record")
+        if not value.keys() <= fields.keys():
+            return _lost(value)
+        return next(filter(None, (fields[name].of(inner) for name, inner in value.items())), None)
+
+    return find
 
 
-def _in_maps(value: object, kind: pa.MapType, is_inferred: bool) -> str | None:
-    pairs = value.items() if isinstance(value, Mapping) else cast("Iterable[tuple[object, object]]", value)
-    return _first(
-        changed_in(key, kind.key_type, is_inferred) or changed_in(item, kind.item_type, is_inferred)
-        for key, item in pairs
-    )
+def _in_maps(kind: pa.MapType, is_inferred: bool) -> _Change:
+    keys, items = ValueChanges(kind.key_type, is_inferred), ValueChanges(kind.item_type, is_inferred)
+
+    def find(value: object) -> str | None:
+        pairs = value.items() if isinstance(value, Mapping) else cast("Iterable[tuple[object, object]]", value)
+        return next(filter(None, (keys.of(key) or items.of(item) for key, item in pairs)), None)
+
+    return find
 
 
-def _in_lists(value: object, kind: pa.DataType, is_inferred: bool) -> str | None:
-    if isinstance(value, (str, bytes)):
-        return _become(value, "a list")
-    item_type = getattr(kind, "value_type", None)
-    if item_type is None:
-        return None
-    return _first(changed_in(item, item_type, is_inferred) for item in cast("Iterable[object]", value))
+def _in_lists(kind: pa.DataType, is_inferred: bool) -> _Change:
+    items = ValueChanges(getattr(kind, "value_type", pa.null()), is_inferred)
+
+    def find(value: object) -> str | None:
+        if isinstance(value, (str, bytes)):
+            return _become(value, "a list")
+        return items.first(cast("Iterable[object]", value))
+
+    return find
 
 
-def _first(changes: Iterable[str | None]) -> str | None:
-    return next(filter(None, changes), None)
-
-
-def _in_dictionaries(value: object, kind: pa.DictionaryType, is_inferred: bool) -> str | None:
-    return changed_in(value, kind.value_type, is_inferred)
+def _in_dictionaries(kind: pa.DictionaryType, is_inferred: bool) -> _Change:
+    return ValueChanges(kind.value_type, is_inferred).of
 
 
 def _is_time(kind: pa.DataType) -> bool:
     return bool(_types.is_time(kind) or _types.is_timestamp(kind) or _types.is_duration(kind))
 
 
-_Change: TypeAlias = Callable[[object, pa.DataType, bool], str | None]
-_CHANGES: Sequence[tuple[Callable[[pa.DataType], bool], _Change]] = (
-    (_types.is_integer, _in_integers),
-    (_types.is_floating, _in_floats),
-    (is_text, _in_text),
-    (is_bytes, _in_bytes),
-    (_types.is_date, _in_dates),
-    (_is_time, _in_times),
+_Change: TypeAlias = Callable[[object], str | None]
+_CHANGES: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, bool], _Change]]] = (
+    (_types.is_integer, lambda kind, is_inferred: _in_integers),
+    (_types.is_floating, lambda kind, is_inferred: partial(_in_floats, kind)),
+    (is_text, lambda kind, is_inferred: _in_text),
+    (is_bytes, lambda kind, is_inferred: _in_bytes),
+    (_types.is_date, lambda kind, is_inferred: partial(_in_dates, is_inferred)),
+    (_is_time, lambda kind, is_inferred: partial(_in_times, kind, is_inferred)),
     (_types.is_struct, _in_structs),
     (_types.is_map, _in_maps),
     (_types.is_nested, _in_lists),

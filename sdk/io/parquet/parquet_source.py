@@ -261,8 +261,8 @@ class ReadFromParquet(FileSource):
 
     def arrow_schema(self) -> pa.Schema | None:
         """See `Source`: the columns of the first file and the last; columns may have been added meanwhile."""
-        found = match(self.pattern)
         try:
+            found = match(self.pattern)
             stored = common_columns([_stored_schema(file) for file in dict.fromkeys([*found[:1], *found[-1:]])])
         except (pa.ArrowException, OSError):
             # Whoever reads the file says so.

@@ -328,8 +328,9 @@ class ReadFromCsv(LineSource):
 
     def arrow_schema(self) -> pa.Schema | None:
         """See `Source`: the columns and types of the first file."""
-        found, format_ = match(self.pattern), self.file_format()
+        format_ = self.file_format()
         try:
+            found = match(self.pattern)
             inferred = format_.inferred(format_.infer(found[0])) if found else None
         except (ValueError, OSError):
             # Whoever reads the file says so.

@@ -336,3 +336,19 @@ def test_a_stated_schema_wins(tmp_path):
     sink = beam.io.WriteToParquet(f"{tmp_path}/out/", stated)
     run(lambda pipeline: pipeline | parquet(tmp_path) | beam.Select("id", "tiny"), sink)
     assert {str(pq.read_schema(path)) for path in (tmp_path / "out").iterdir()} == {str(stated)}
+
+
+def test_a_folder_that_is_empty_at_first(tmp_path):
+    (tmp_path / "in").mkdir()
+
+    def until(paths):
+        number = len(paths)
+        if number < TABLE.num_rows:
+            pq.write_table(TABLE.slice(number, 1), tmp_path / "in" / "_new")
+            (tmp_path / "in" / "_new").rename(tmp_path / "in" / f"{number}.parquet")
+        return number == TABLE.num_rows
+
+    source = beam.io.ReadFromParquet(f"{tmp_path}/in/*", continuous=True, interval=0, until=until)
+    found = written(tmp_path, lambda pipeline: pipeline | source)
+    assert plain(found.schema) == TABLE.schema
+    assert found.to_pylist() == TABLE.to_pylist()
