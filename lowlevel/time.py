@@ -217,12 +217,20 @@ class Timestamp(_Micros):
             raise ValueError(f"could not parse RFC 3339 string {rfc3339!r}: {error}") from error
 
     def to_utc_datetime(self, has_tz: bool = False) -> datetime:
-        """Convert the instant to a datetime in UTC, which is naive unless `has_tz` is set."""
-        moment = _EPOCH + timedelta(microseconds=self.micros)
+        """Convert the instant to a datetime in UTC, which is naive unless `has_tz` is set.
+
+        Raises OverflowError for an instant that is not within the years 1 to 9999 of UTC.
+        """
+        try:
+            moment = _EPOCH + timedelta(microseconds=self.micros)
+        except OverflowError:
+            raise OverflowError(
+                f"{self!r} is not within the years 1 to 9999 of UTC, so no datetime can express it; use its `micros`"
+            ) from None
         return moment if has_tz else moment.replace(tzinfo=None)
 
     def to_rfc3339(self) -> str:
-        """Format the instant as an RFC 3339 string in UTC.
+        """Format the instant as an RFC 3339 string in UTC. Raises as `to_utc_datetime`.
 
         >>> Timestamp(1.5).to_rfc3339()
         '1970-01-01T00:00:01.500000Z'

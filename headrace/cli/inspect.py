@@ -63,7 +63,8 @@ def _print(report: Report, console: Console) -> None:
     state = f"{report.files['number']:,} files, {report.files['bytes']:,} bytes"
     epoch = f"{report.epoch:,}, committed {report.committed}; {ended}"
     print_facts(console, [*facts, ("epoch", epoch), ("in the log", ranges(report.epochs)), ("state", state)])
-    print_table(console, "input", report.injectors, _INPUT)
+    waits = [("waits for", _text("waits_for"))] if any(row["waits_for"] for row in report.injectors) else []
+    print_table(console, "input", report.injectors, [*_INPUT, *waits])
     print_table(console, "watermarks", report.watermarks, _WATERMARKS)
     print_table(console, "state", [row for row in report.state if any(map(row.get, _STORED))], _STATE)
     print_table(console, f"next timers ({len(report.timers)})", report.timers, _TIMERS)

@@ -42,6 +42,8 @@ Find: TypeAlias = Callable[[bytes, str], type]
 """From the code letter of a key, and the name in it, to the class."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_FIRST, _LAST = ((end.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND for end in (datetime.min, datetime.max))
+"""The instants that a datetime in UTC can express, microseconds."""
 
 
 def encode_kind(key: object, encode: Encode, classes: KeyClasses) -> bytes | None:
@@ -53,7 +55,8 @@ def encode_kind(key: object, encode: Encode, classes: KeyClasses) -> bytes | Non
         classes: The classes of the step's keys.
 
     Raises:
-        UnstableKeyError: The key's class is a mutable dataclass, or cannot be found by its name.
+        UnstableKeyError: The key's class is a mutable dataclass, or cannot be found by its name; or the key is a time
+            that is not within the years 1 to 9999 of UTC.
     """
     kind = type(key)
     if (of_value := _VALUES.get(kind)) is not None:
@@ -201,7 +204,12 @@ def _instant(key: datetime) -> bytes:
     """Encode a datetime. Equal instants in different time zones have the same bytes, and are decoded in UTC."""
     if key.tzinfo is None:
         return b"e" + key.replace(fold=0).isoformat().encode()
-    return b"z%d" % ((key - _EPOCH) // _MICROSECOND)
+    micros = (key - _EPOCH) // _MICROSECOND
+    if not _FIRST <= micros <= _LAST:
+        raise UnstableKeyError(
+            "it is not within the years 1 to 9999 of UTC, in which keys are decoded; correct the time"
+        )
+    return b"z%d" % micros
 
 
 def _number(key: Decimal) -> bytes:

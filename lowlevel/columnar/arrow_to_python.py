@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in
 from headrace.lowlevel.columnar.pyarrow_private import zone_of
@@ -25,7 +26,23 @@ def to_list(column: pa.Array) -> list[object]:
         return to_list(column.dictionary_decode())
     if pa.types.is_integer(kind) and not column.null_count:
         return cast(list[object], numbers_in(column).tolist())
-    if not pa.types.is_timestamp(kind) or kind.unit == "ns" or column.null_count:
+    if not pa.types.is_timestamp(kind):
+        return cast(list[object], column.to_pylist())
+    try:
+        return _datetimes(column)
+    except (OverflowError, ValueError) as error:
+        ends = pc.min_max(column.cast(pa.timestamp(kind.unit)))
+        least, greatest = (ends[name].cast(pa.string()) for name in ("min", "max"))
+        raise ValueError(
+            f"a column of type {kind} has times from {least} to {greatest} UTC, which are not all within the years 1 "
+            f"to 9999 of its zone; correct them, or leave the column out ({error})"
+        ) from error
+
+
+def _datetimes(column: pa.Array) -> list[object]:
+    """The values of a column of timestamps."""
+    kind = column.type
+    if kind.unit == "ns" or column.null_count:
         return cast(list[object], column.to_pylist())
     # Imported here, as the import takes a third of a second and most programs and commands do not need pandas.
     import pandas as pd

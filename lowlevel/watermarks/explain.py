@@ -16,7 +16,7 @@ from headrace.lowlevel.injectors.injector import HeldInjector
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.holder import Holder
-from headrace.lowlevel.watermarks.propagation import InjectorProgress, ignored
+from headrace.lowlevel.watermarks.propagation import InjectorProgress, ignored, too_far_ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class WatermarkState:
     """Computation -> interval -> oldest hold."""
     intervals: Mapping[int, Sized] = field(default_factory=dict)
     """Level -> its key intervals, of which only the number counts."""
+    skew_limit: float | None = None
+    """Seconds that an injector may be ahead of the one that is furthest behind; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +177,8 @@ class _Search:
     def _injected(self, stream: str, percentile: float | None) -> Injected:
         injector, positions = self._topology.injectors[stream], self._state.positions
         progress = replace(self._state.injectors.get(stream, InjectorProgress()), delay=injector.max_delay)
-        waits = None
-        if isinstance(injector, HeldInjector) and stream in positions:
+        waits = skew_holder(stream, self._state.injectors, self._state.skew_limit)
+        if waits is None and isinstance(injector, HeldInjector) and stream in positions:
             waits = injector.holder(positions[stream])
         return Injected(stream, progress.low_watermark(percentile), waits)
 
@@ -191,6 +193,20 @@ class _Search:
             yield Held(step, holder.timestamp, key, holder.tag)
         elif skipped < len(holds):
             yield Held(step, holds[skipped])
+
+
+def skew_holder(stream: str, injectors: Mapping[str, InjectorProgress], limit: float | None) -> str | None:
+    """What an injector waits for that the skew limit (seconds) does not let read on; None if it may read.
+
+    >>> slow, quick = InjectorProgress(watermark=0), InjectorProgress(watermark=90_000_000, greatest=100_000_000)
+    >>> skew_holder("quick", {"slow": slow, "quick": quick}, 60)
+    "injector 'slow', which is at 0 (1970-01-01T00:00:00Z), more than --skew_limit=60 seconds behind"
+    """
+    if stream not in too_far_ahead(injectors, limit):
+        return None
+    last = min(injectors, key=lambda name: injectors[name].watermark)
+    behind = timestamp_text(injectors[last].watermark)
+    return f"injector {last!r}, which is at {behind}, more than --skew_limit={limit:g} seconds behind"
 
 
 def timestamp_text(timestamp: int) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from headrace.lowlevel.injectors.injector import heuristic_watermark
-from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.lateness import NO_LATENESS, Lateness
 
@@ -60,6 +60,26 @@ class InjectorProgress:
         if percentile is None or self.delay is None or not self.lateness.counts:
             return self.watermark
         return max(self.watermark, self.greatest - self.lateness.quantile(percentile))
+
+
+def too_far_ahead(injectors: Mapping[str, InjectorProgress], limit: float | None) -> set[str]:
+    """Streams of the injectors that have delivered records more than `limit` seconds past the least watermark.
+
+    The injector with the least watermark is never among them, as the others wait for it. Injectors that have ended
+    have the greatest watermark.
+
+    >>> slow, quick = InjectorProgress(watermark=0), InjectorProgress(watermark=90_000_000, greatest=100_000_000)
+    >>> [too_far_ahead({"slow": slow, "quick": quick}, limit) for limit in (60, 120)]
+    [{'quick'}, set()]
+    """
+    if limit is None or not injectors:
+        return set()
+    least = min(progress.watermark for progress in injectors.values())
+    return {
+        stream
+        for stream, progress in injectors.items()
+        if progress.watermark > least and progress.greatest - least > limit * SECOND
+    }
 
 
 class Propagation:

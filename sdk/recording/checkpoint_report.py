@@ -12,7 +12,7 @@ from headrace.lowlevel.checkpoint.manifest.manifest import SINK_LEVEL, Manifest
 from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.stored_names import public_name
 from headrace.lowlevel.topology.timer import TimeDomain
-from headrace.lowlevel.watermarks.explain import date_of
+from headrace.lowlevel.watermarks.explain import date_of, skew_holder
 from headrace.sdk.recording.state_snapshot import OpenWindow
 from headrace.sdk.recording.stored_timer import has_windows, meant_by
 
@@ -93,12 +93,14 @@ def report_of(view: CheckpointView, timers: int) -> Report:
 
 def _injector(view: CheckpointView, stream: str) -> Figures:
     [found] = [each for each in view.injectors() if each.stream == stream]
+    assert (commit := view.manifest) is not None, "there are no injectors before the first commit"
     return {
         "stream": stream,
         "position": plain(found.position),
         "watermark": instant(found.watermark),
         "greatest": instant(found.greatest),
         "ended": found.ended,
+        "waits_for": skew_holder(stream, commit.injectors(), commit.skew_limit),
     }
 
 

@@ -12,6 +12,7 @@ def watermark_state_of(manifest: Manifest) -> WatermarkState:
     return WatermarkState(
         watermarks=manifest.input_watermarks,
         injectors=manifest.injectors(),
+        skew_limit=manifest.skew_limit,
         positions={stream: PLAIN.decode(position) for stream, position in manifest.positions.items()},
         holders=manifest.holders,
         pending=oldest_by_consumer(manifest.pending),

@@ -83,6 +83,8 @@ class Manifest:
     """Injector stream -> greatest timestamp seen."""
     lateness: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Injector stream -> `Lateness.counts` of recent records, where a consumer asks for a percentile."""
+    skew_limit: float | None = None
+    """Seconds that an injector may be ahead of the one that is furthest behind; None for no limit."""
     input_watermarks: Mapping[str, int] = field(default_factory=dict)
     """Computation -> its input low watermark."""
     output_watermarks: Mapping[str, bytes] = field(default_factory=dict)
@@ -200,6 +202,8 @@ def decode_manifest(parts: list[memoryview], blobs: list[memoryview] | None = No
     metrics = next(data) if content["metrics"] else b""
     return Manifest(
         **plain,
+        # Release 0.1.0 did not store it.
+        skew_limit=content.get("skew_limit"),
         intervals={level: IntervalMap(tuple(map(_interval, rows))) for level, rows in content["intervals"]},
         ended=frozenset(content["ended"]),
         deltas={
@@ -236,6 +240,7 @@ _BY_INTERVAL = ("holds", "wall_timers", "lateness")
 def _head(manifest: Manifest) -> dict[str, object]:
     return {
         **{name: getattr(manifest, name) for name in (*_PLAIN, *_BY_INTERVAL)},
+        "skew_limit": manifest.skew_limit,
         "intervals": [(level, level_map.intervals) for level, level_map in manifest.intervals.items()],
         "ended": sorted(manifest.ended),
         "deltas": [

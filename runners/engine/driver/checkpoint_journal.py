@@ -191,6 +191,7 @@ def _manifest(state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile]) 
         lateness={
             stream: progress.lateness.counts for stream, progress in state.injectors.items() if progress.lateness.counts
         },
+        skew_limit=state.skew_limit,
         input_watermarks=state.watermarks,
         output_watermarks=state.journal,
         holds=state.holds,
@@ -213,6 +214,7 @@ def _state(manifest: Manifest) -> JournalState:
         positions={stream: PLAIN.decode(position) for stream, position in manifest.positions.items()},
         done=set(manifest.ended),
         injectors=manifest.injectors(),
+        skew_limit=manifest.skew_limit,
         watermarks=dict(manifest.input_watermarks),
         journal=dict(manifest.output_watermarks),
         holds={name: dict(values) for name, values in manifest.holds.items()},

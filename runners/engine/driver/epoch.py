@@ -87,6 +87,7 @@ def state_after(
         },
         done={stream for stream, delivery in plan.deliveries.items() if delivery.done},
         injectors=injectors,
+        skew_limit=plan.skew_limit,
         watermarks=outcome.watermarks,
         journal=running.report_watermarks(spec, outcome),
         holds=outcome.holds,

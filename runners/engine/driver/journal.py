@@ -47,6 +47,9 @@ class JournalState:
     done: set[str] = field(default_factory=set)
     """Injector streams whose input has ended."""
     injectors: dict[str, InjectorProgress] = field(default_factory=dict)
+    skew_limit: float | None = None
+    """Seconds that an injector may be ahead of the one that is furthest behind; None for no limit. It is stored for
+    `explain`; a run goes by its options."""
     watermarks: dict[str, int] = field(default_factory=dict)
     """Computation -> input low watermark."""
     journal: dict[str, bytes] = field(default_factory=dict)
@@ -69,6 +72,7 @@ class JournalState:
         return WatermarkState(
             watermarks=self.watermarks,
             injectors=self.injectors,
+            skew_limit=self.skew_limit,
             positions=self.positions,
             holders={name: Holder(*holder) for name, holder in self.holders.items()},
             pending=oldest_by_consumer(self.pending),

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from headrace.lowlevel.errors import StalledError
 from headrace.lowlevel.injectors.injector import Delivery, Injector
-from headrace.lowlevel.time import SECOND
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.explain import furthest_back
-from headrace.lowlevel.watermarks.propagation import InjectorProgress
+from headrace.lowlevel.watermarks.propagation import too_far_ahead
 from headrace.runners.engine.activity import Activity, RunPhase
 from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.driver.journal import JournalState
@@ -32,6 +31,8 @@ class Plan:
     """By injector stream."""
     clock: int
     """The reading of the wall clock, microseconds UTC."""
+    skew_limit: float | None = None
+    """Seconds that one injector may be ahead of another; None for no limit."""
 
     @property
     def idle(self) -> bool:
@@ -67,7 +68,7 @@ class Planner:
             if delivery.clock is not None:
                 self._simulated = max(delivery.clock, self._simulated or delivery.clock)
         now = self._clock.now() if self._simulated is None else self._simulated
-        return Plan(deliveries, max(now, state.clock))
+        return Plan(deliveries, max(now, state.clock), self._options.skew_limit)
 
     def has_work(self, plan: Plan, running: RunningTopology, state: JournalState) -> bool:
         """Whether the epoch would do anything: read input, deliver productions, fire timers, move watermarks."""
@@ -141,23 +142,3 @@ def deliveries_of(
             activity.begin(RunPhase.PLAN, stream)
             deliveries[stream] = injector.plan(position, limit, splits)
     return deliveries
-
-
-def too_far_ahead(injectors: Mapping[str, InjectorProgress], limit: float | None) -> set[str]:
-    """Streams of the injectors that have delivered records more than `limit` seconds past the least watermark.
-
-    The injector with the least watermark is never among them, as the others wait for it. Injectors that have ended
-    have the greatest watermark.
-
-    >>> slow, quick = InjectorProgress(watermark=0), InjectorProgress(watermark=90_000_000, greatest=100_000_000)
-    >>> [too_far_ahead({"slow": slow, "quick": quick}, limit) for limit in (60, 120)]
-    [{'quick'}, set()]
-    """
-    if limit is None or not injectors:
-        return set()
-    least = min(progress.watermark for progress in injectors.values())
-    return {
-        stream
-        for stream, progress in injectors.items()
-        if progress.watermark > least and progress.greatest - least > limit * SECOND
-    }

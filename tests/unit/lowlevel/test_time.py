@@ -94,3 +94,10 @@ def test_a_timedelta_is_a_length() -> None:
     for endless in (float("inf"), float("-inf"), float("nan")):
         with pytest.raises(ValueError, match="is not finite"):
             Timestamp(endless)
+
+
+@pytest.mark.parametrize("instant", [MIN_TIMESTAMP, MAX_TIMESTAMP])
+def test_an_instant_that_no_datetime_expresses_is_named(instant: int) -> None:
+    for convert in (Timestamp.to_utc_datetime, Timestamp.to_rfc3339):
+        with pytest.raises(OverflowError, match=r"Timestamp\(.*\) is not within the years 1 to 9999 of UTC"):
+            convert(Timestamp(micros=instant))

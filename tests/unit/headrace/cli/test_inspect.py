@@ -155,3 +155,40 @@ def test_any_function_has_a_reason_whatever_it_is_made_of(function: object) -> N
     _ = pipeline | beam.Create(["a"]) | "Call" >> beam.Map(function)
     [way] = execution_strategies(pipeline)
     assert "is called for each, as there is no Python source of it to look into; return only" in str(way)
+
+
+SKEWED = """
+from headrace.lowlevel import Computation, ManualInjector, SECOND, Topology
+
+class Pass(Computation):
+    def process_record(self, record, context):
+        if record.value == 5:
+            raise ValueError("stops here")
+
+def source(pace, rounds):
+    injector = ManualInjector()
+    for number in range(1, rounds + 1):
+        injector.records((number, number * pace * SECOND)).watermark(number * pace * SECOND)
+    return injector
+
+def topology():
+    made = Topology()
+    made.injector("slow", source(1, 9))
+    made.injector("quick", source(10, 9))
+    for name in ("slow", "quick"):
+        made.computation(f"pass {name}", Pass(), {name: lambda value: 0}, [])
+    return made
+"""
+
+
+def test_the_skew_limit_is_named_where_it_holds_a_source_back(folder: Path) -> None:
+    (folder / "skewed.py").write_text(SKEWED)
+    run = ["run", "skewed.py:topology", *RUN, "--checkpoint=state"]
+    assert CliRunner().invoke(app, [*run, "-o", "skew_limit=25"]).exit_code == Ending.FAILED
+    waits = "waits for injector 'slow', which is at 4000000 (1970-01-01T00:00:04Z), more than --skew_limit=25 seconds"
+    explained = said("explain", "skewed.py:topology", "--checkpoint=state")
+    assert explained.count(waits) == 1
+    assert f"injector 'quick' is at 20000000 (1970-01-01T00:00:20Z): it {waits} behind" in explained
+    inspected = said("inspect", "state", columns=300)
+    assert "injector 'slow', which is at 4000000" in inspected
+    assert "waits for" not in said("inspect", "state", "--at-epoch=1", columns=300)

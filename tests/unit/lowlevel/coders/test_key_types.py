@@ -328,3 +328,18 @@ def test_an_unusable_coder_of_a_stated_key_is_told_when_the_pipeline_is_built(po
 def test_own_coders_travel():
     coder = pickle.loads(cloudpickle.dumps(KEYS_OF_POINTS))
     assert coder.decode(coder.encode((Point(1, 2), "a"))) == (Point(1, 2), "a") and str(coder) == str(KEYS_OF_POINTS)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=9))),
+        datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-5))),
+    ],
+    ids=["east", "west"],
+)
+def test_times_outside_the_years_of_utc_are_refused_before_they_are_stored(key: datetime) -> None:
+    with pytest.raises(KeyEncodingError, match="not within the years 1 to 9999 of UTC"):
+        encode_key(("visit", key))
+    last = datetime.max.replace(tzinfo=UTC)
+    assert decode_key(encode_key(last)) == last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -38,3 +39,24 @@ def test_instants_of_early_years_in_zones(zone: object, monkeypatch: pytest.Monk
     told = to_list(pa.array(instants, pa.timestamp("us", "Europe/Paris")))
     assert told == instants
     assert [str(value)[:16] for value in told] == ["0001-01-02 00:09", "2020-07-01 14:00", "9999-12-30 01:00"]
+
+
+YEAR_1, YEAR_10000 = -62_135_596_800, 253_402_300_800
+"""Seconds since 1970 UTC."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "seconds"),
+    [
+        (pa.timestamp("s", "America/New_York"), YEAR_1 + 3_600),
+        (pa.timestamp("s", "Asia/Tokyo"), YEAR_10000 - 3_600),
+        (pa.timestamp("s", "UTC"), YEAR_1 - 1),
+        (pa.timestamp("s"), YEAR_10000),
+    ],
+    ids=["west", "east", "utc", "naive"],
+)
+@pytest.mark.parametrize("others", [[], [None]], ids=["alone", "with null"])
+def test_times_that_no_datetime_expresses_are_named(kind: pa.DataType, seconds: int, others: list[None]) -> None:
+    column = pa.array([seconds, *others], pa.int64()).cast(kind).cast(pa.timestamp("us", kind.tz))
+    with pytest.raises(ValueError, match=re.escape(f"a column of type {column.type} has times from ")):
+        to_list(column)

@@ -81,6 +81,7 @@ manifests = st.builds(
     injector_watermarks=by_name,
     greatest_timestamps=by_name,
     lateness=by_interval,
+    skew_limit=st.none() | st.floats(0, 1e9),
     input_watermarks=by_name,
     output_watermarks=st.dictionaries(names, st.binary(max_size=20), max_size=3),
     holds=by_interval,
