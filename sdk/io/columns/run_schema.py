@@ -166,14 +166,14 @@ def _without_nulls(table: pa.Table) -> pa.Table:
 def merged(schemas: Iterable[pa.Schema]) -> pa.Schema:
     """The columns of all schemas, in the order in which they come, with types that hold the values of all.
 
-    Raises `ValueError` that names a column without such a type.
+    A column that one of them does not have may be null. Raises `ValueError` that names a column without such a type.
 
     >>> merged([pa.schema({"a": pa.null()}), pa.schema({"b": pa.string(), "a": pa.int64()})]).types
     [DataType(int64), DataType(string)]
     """
     fields: dict[str, pa.Field] = {}
-    metadata = None
-    for schema in schemas:
+    given, metadata = list(schemas), None
+    for schema in given:
         metadata = metadata or schema.metadata
         for field in schema:
             known = fields.setdefault(field.name, field)
@@ -185,7 +185,9 @@ def merged(schemas: Iterable[pa.Schema]) -> pa.Schema:
                 )
             known = known.with_nullable(known.nullable or field.nullable)
             fields[field.name] = known if kind == known.type else known.with_type(kind)
-    return pa.schema(list(fields.values()), metadata)
+    everywhere = set(fields).intersection(*(schema.names for schema in given))
+    found = [field.with_nullable(field.nullable or field.name not in everywhere) for field in fields.values()]
+    return pa.schema(found, metadata)
 
 
 def lasting_schema(schema: pa.Schema) -> pa.Schema:

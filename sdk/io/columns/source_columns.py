@@ -70,7 +70,7 @@ class _Search:
         if isinstance(transform, Source):
             return _unmarked(transform.arrow_schema())
         if isinstance(transform, Flatten):
-            return common_columns([self.columns(value) for value in inputs])
+            return _of_all([self.columns(value) for value in inputs])
         if isinstance(transform, MultiParDo) and isinstance(transform.par_do.fn, SetApart) and tag is None:
             return self.columns(inputs[0])
         if isinstance(transform, (WindowInto, Shuffling)):
@@ -133,28 +133,27 @@ def _unmarked(schema: pa.Schema | None) -> pa.Schema | None:
     return None if schema is None else pa.schema([field.remove_metadata() for field in schema])
 
 
-def common_columns(schemas: Sequence[pa.Schema | None]) -> pa.Schema | None:
-    """The columns of elements of which each has one of some schemas; None if one is not known, or they contradict.
+def _of_all(schemas: Sequence[pa.Schema | None]) -> pa.Schema | None:
+    """The columns of elements of which each has one of some schemas."""
+    known = [schema for schema in schemas if schema is not None]
+    together = common_columns(known) if len(known) == len(schemas) else None
+    if together is None:
+        return None
+    unknown = {field.name for schema in known for field in schema if pa.types.is_null(field.type)}
+    return pa.schema([pa.field(field.name, pa.null()) if field.name in unknown else field for field in together])
 
-    Nor are columns known of which several have one name.
+
+def common_columns(schemas: Sequence[pa.Schema]) -> pa.Schema | None:
+    """The columns of inputs of which each has one of some schemas; None if they contradict, or share names of columns.
 
     >>> common_columns([pa.schema({"a": pa.int8(), "b": pa.null()}), pa.schema({"a": pa.int64(), "b": pa.int8()})])
     a: int64
-    b: null
+    b: int8
     """
-    known = [schema for schema in schemas if schema is not None and len({*schema.names}) == len(schema)]
-    if len(known) < len(schemas):
+    if any(len({*schema.names}) < len(schema) for schema in schemas):
         return None
     try:
-        together = merged(known)
+        return merged(schemas)
     except ValueError:
         # If there are elements of both types, the error names one.
         return None
-    return pa.schema([_of_all(field, known) for field in together])
-
-
-def _of_all(field: pa.Field, schemas: Sequence[pa.Schema]) -> pa.Field:
-    having = [schema.field(field.name) for schema in schemas if field.name in schema.names]
-    if any(pa.types.is_null(each.type) for each in having):
-        return pa.field(field.name, pa.null())
-    return field.with_nullable(field.nullable or len(having) < len(schemas))

@@ -25,17 +25,19 @@ class ValueChanges:
         kind: The type of the column.
         is_inferred: Whether the type follows from earlier values. A whole number is then no time; with a stated type it
             counts the type's units, as in Arrow.
+        nullable: Whether there may be nulls; Arrow takes them within lists and records that may have none.
 
     >>> whole = ValueChanges(pa.int64())
     >>> whole.of(2.5), whole.of(2.0), ValueChanges(pa.binary()).of("tea")
     ('a part of 2.5 would be lost', None, "'tea' would become bytes")
     """
 
-    def __init__(self, kind: pa.DataType, is_inferred: bool = False) -> None:
-        self._unchanged = frozenset((NoneType, *_unchanged_types(kind)))
+    def __init__(self, kind: pa.DataType, is_inferred: bool = False, nullable: bool = True) -> None:
+        self._unchanged = frozenset((*([NoneType] if nullable else []), *_unchanged_types(kind)))
         """Types whose values Arrow takes as they are, or refuses."""
         make = next((make for is_kind, make in _CHANGES if is_kind(kind)), None)
-        self._find = None if make is None else make(kind, is_inferred)
+        find = None if make is None else make(kind, is_inferred)
+        self._find = find if nullable else partial(_unless_null, find)
 
     def of(self, value: object) -> str | None:
         """How a value would change, with the value; None if it would not, or if Arrow refuses it."""
@@ -48,6 +50,12 @@ class ValueChanges:
     def is_none(self, values: Iterable[object]) -> bool:
         """Whether no value would change, as their types tell."""
         return self._find is None or self._unchanged.issuperset(map(type, values))
+
+
+def _unless_null(find: _Change | None, value: object) -> str | None:
+    if value is None:
+        return "None would be where there may be no nulls"
+    return None if find is None else find(value)
 
 
 def _unchanged_types(kind: pa.DataType) -> tuple[type, ...]:
@@ -143,20 +151,24 @@ def _nanoseconds(value: object) -> int:
 
 
 def _in_structs(kind: pa.StructType, is_inferred: bool) -> _Change:
-    fields = {field.name: ValueChanges(field.type, is_inferred) for field in kind}
+    fields = {field.name: ValueChanges(field.type, is_inferred, field.nullable) for field in kind}
+    required = {field.name for field in kind if not field.nullable}
 
     def find(value: object) -> str | None:
         if not isinstance(value, Mapping):
             return _become(value, "a record")
         if not value.keys() <= fields.keys():
             return _lost(value)
+        if missing := required - value.keys():
+            return f"{value!r:.80} would have no {sorted(missing)[0]!r}"
         return next(filter(None, (fields[name].of(inner) for name, inner in value.items())), None)
 
     return find
 
 
 def _in_maps(kind: pa.MapType, is_inferred: bool) -> _Change:
-    keys, items = ValueChanges(kind.key_type, is_inferred), ValueChanges(kind.item_type, is_inferred)
+    keys = ValueChanges(kind.key_type, is_inferred)
+    items = ValueChanges(kind.item_type, is_inferred, kind.item_field.nullable)
 
     def find(value: object) -> str | None:
         pairs = value.items() if isinstance(value, Mapping) else cast("Iterable[tuple[object, object]]", value)
@@ -166,7 +178,9 @@ def _in_maps(kind: pa.MapType, is_inferred: bool) -> _Change:
 
 
 def _in_lists(kind: pa.DataType, is_inferred: bool) -> _Change:
-    items = ValueChanges(getattr(kind, "value_type", pa.null()), is_inferred)
+    # An extension type of lists has no items of its own.
+    inner = getattr(kind, "value_field", pa.field("item", pa.null()))
+    items = ValueChanges(inner.type, is_inferred, inner.nullable)
 
     def find(value: object) -> str | None:
         if isinstance(value, (str, bytes)):

@@ -16,11 +16,12 @@ from headrace import col
 from headrace.io.delta import ReadFromDelta
 from headrace.io.iceberg import ReadFromIceberg
 from headrace.lowlevel import StepError
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.columns.source_columns import source_columns
 from headrace.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 from tests.unit.sdk.io.iceberg.test_iceberg_sink import NAME, Lake
-from tests.unit.sdk.io.sourcefiles import OneByOne
+from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne
 
 RECORD = pa.struct({"x": pa.int8(), "y": pa.list_(pa.string())})
 INSTANTS = [datetime.datetime(2024, 1, day, 5, 6, 7, 8, tzinfo=datetime.UTC) for day in (1, 2, 3)]
@@ -209,6 +210,45 @@ def test_a_column_that_came_with_the_last_file(tmp_path):
     assert found.to_pylist() == [{"n": 1, "note": None}, {"n": 2, "note": "x"}]
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_column_of_which_one_file_knows_no_type(tmp_path, first):
+    files = [pa.table({"n": pa.nulls(2)}), pa.table({"n": pa.array([1], pa.int8())})]
+    for number, table in enumerate([files[first], files[1 - first]]):
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+    found = written(tmp_path, lambda pipeline: pipeline | beam.io.ReadFromParquet(f"{tmp_path}/*.parquet"))
+    assert plain(found.schema) == pa.schema({"n": pa.int8()})
+    assert sorted(found["n"].to_pylist(), key=str) == [1, None, None]
+
+
+INNER_WITHOUT_NULLS = {
+    "struct": (pa.struct([pa.field("x", pa.int8(), nullable=False)]), {"x": 1}, {"x": None}),
+    "missing": (pa.struct([pa.field("x", pa.int8(), nullable=False), ("y", pa.int8())]), {"x": 1}, {"y": 1}),
+    "list": (pa.list_(pa.field("item", pa.int8(), nullable=False)), [1], [None]),
+    "map": (pa.map_(pa.string(), pa.field("value", pa.int8(), nullable=False)), [("a", 1)], [("a", None)]),
+}
+
+
+@pytest.mark.parametrize("name", INNER_WITHOUT_NULLS)
+def test_a_null_within_a_value_where_the_source_has_none(tmp_path, name):
+    """Nulls are in the first epoch, or come later; Arrow would write them, or fail without a name."""
+    kind, fits, other = INNER_WITHOUT_NULLS[name]
+    pq.write_table(pa.table({"id": [1, 2], "it": pa.array([fits, fits], kind)}), tmp_path / "in.parquet")
+
+    def at(first):
+        def change(row):
+            if row["id"] >= first:
+                row["it"] = other
+            return True
+
+        return beam.io.ReadFromParquet(f"{tmp_path}/in.parquet") | beam.Filter(change)
+
+    if name != "map":
+        found = written(tmp_path, lambda pipeline: pipeline | at(1))
+        assert [set(row["it"]) >= set(other) for row in found.to_pylist()] == [True, True]
+    with pytest.raises(StepError, match=r"(?s)there may be no nulls|would have no 'x'"):
+        run(lambda pipeline: pipeline | at(2), beam.io.WriteToParquet(f"{tmp_path}/other/"))
+
+
 def test_a_column_without_nulls_may_get_some_in_the_first_epoch(tmp_path):
     for number, field in enumerate([pa.field("n", pa.int8(), nullable=False), pa.field("n", pa.int8())] * 2):
         values = [None if field.nullable and number == 1 else 1]
@@ -352,3 +392,25 @@ def test_a_folder_that_is_empty_at_first(tmp_path):
     found = written(tmp_path, lambda pipeline: pipeline | source)
     assert plain(found.schema) == TABLE.schema
     assert found.to_pylist() == TABLE.to_pylist()
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("step", ["commit", "committed", "deliver", "delivered"])
+def test_a_restart_keeps_the_types(tmp_path, step):
+    source = parquet(tmp_path)
+
+    def write(scheduler):
+        options = PipelineOptions([f"--checkpoint={tmp_path}/checkpoint"])
+        with beam.Pipeline(LocalRunner(scheduler=scheduler), options) as pipeline:
+            _ = pipeline | source | beam.Select(*TABLE.column_names) | beam.io.WriteToParquet(f"{tmp_path}/out/")
+
+    with pytest.raises(Crash):
+        write(CrashAt(step))
+    # The types of the run count, whatever its first file is now.
+    pq.write_table(
+        TABLE.slice(0, 1).cast(TABLE.schema.set(2, pa.field("tiny", pa.int64()))), tmp_path / "in" / "0.parquet"
+    )
+    write(OneByOne())
+    files = sorted((tmp_path / "out").iterdir())
+    assert all(plain(pq.read_schema(path)) == TABLE.schema for path in files)
+    assert pa.concat_tables([pq.ParquetFile(path).read() for path in files]).to_pylist() == TABLE.to_pylist()
