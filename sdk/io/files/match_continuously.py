@@ -44,7 +44,7 @@ class MatchContinuously(PTransform[PBegin, PCollection[FileMetadata]]):
         empty_match_treatment: What it means if no file matches; see `EmptyMatchTreatment`.
         timestamp_cursor: Whether files are told apart by the time of their last change, which is then their timestamp:
             only those of the newest time are kept in the checkpoint, and a file that appears with an older time is
-            left out.
+            left out. A time after that of the look does not count as the newest one.
 
     Raises:
         ValueError: The arguments do not fit together.
@@ -217,7 +217,8 @@ class MatchInjector(BaseInjector):
         new = [keys[key] for key in keys if key in seen and key not in before.seen]
         watermark, newest = now, before.newest
         if polls.by_time:
-            newest = max([newest, *(changed for _, changed in files)])
+            # A time that is still to come would leave out whatever appears until then; its file is remembered instead.
+            newest = max([newest, *(changed for _, changed in files if changed <= now)])
             seen = frozenset(key for key in seen if key[1] >= newest)
             watermark = min(newest, now) if newest > before.newest else now
         rows = [(file, changed if polls.by_time else now) for file, changed in new]

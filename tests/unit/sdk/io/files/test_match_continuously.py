@@ -103,13 +103,32 @@ def test_by_time_only_the_newest_files_are_kept(tmp_path: Path) -> None:
     touch(tmp_path / "twin", 7.25)
     assert looks.at(110) == [("twin", 7.25)]
     assert looks.watermark == 110, "nothing newer was found"
-    touch(tmp_path / "a", 400)
-    assert looks.at(120) == [("a", 400)]
-    assert looks.watermark == 120
-    touch(tmp_path / "c", 300)
+    touch(tmp_path / "a", 115)
+    assert looks.at(120) == [("a", 115)]
+    assert looks.watermark == 115
+    touch(tmp_path / "c", 114)
     assert looks.at(130) == []
     *_, seen = looks.position  # type: ignore[misc]  # plain data
-    assert seen == ((f"{tmp_path}/a", 400 * SECOND),)
+    assert seen == ((f"{tmp_path}/a", 115 * SECOND),)
+
+
+def test_a_time_that_is_still_to_come_leaves_no_file_out(tmp_path: Path) -> None:
+    looks = Looks(tmp_path, updated=True, by_time=True)
+    touch(tmp_path / "a", 90)
+    touch(tmp_path / "ahead", 400)
+    assert looks.at(100) == [("a", 90), ("ahead", 400)]
+    assert looks.watermark == 90
+    touch(tmp_path / "b", 105)
+    assert looks.at(110) == [("b", 105)]
+    touch(tmp_path / "old", 104)
+    assert looks.at(120) == []
+    *_, seen = looks.position  # type: ignore[misc]  # plain data
+    assert seen == ((f"{tmp_path}/ahead", 400 * SECOND), (f"{tmp_path}/b", 105 * SECOND))
+    assert looks.at(410) == []
+    touch(tmp_path / "old", 399)
+    assert looks.at(420) == []
+    *_, seen = looks.position  # type: ignore[misc]  # plain data
+    assert seen == ((f"{tmp_path}/ahead", 400 * SECOND),)
 
 
 def test_a_file_without_a_time_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
