@@ -15,6 +15,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.sdk.io.files.file_source import ReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of, match
+from headrace.sdk.io.files.reading.pieces import shown_by_first
 from headrace.sdk.io.text.line_ranges import (
     UTF_8,
     BadLine,
@@ -216,7 +217,12 @@ class CsvFormat:
                 "header=0 with them",
             )
         types = self._types(first, names, sample.lines)
-        return names, tuple(str(types[name]) for name in names), header, first.path
+        return names, tuple(str(types[name]) for name in names) if types else (), header, first.path
+
+    def is_settled(self, inferred: object) -> bool:
+        """Whether the types are known: those of a file without records are not."""
+        _, texts, _, _ = cast("tuple[object, tuple[str, ...], object, object]", inferred)
+        return bool(texts)
 
     def inferred(self, inferred: object) -> LineFormat:
         """Lines of CSV. Raises `ValueError` for a stated column that is not there."""
@@ -229,19 +235,22 @@ class CsvFormat:
         if unknown := [name for name in (*(parser.selected or ()), *parser.types) if name not in columns]:
             raise ValueError(f"{origin!r} has no column {unknown}; it has {list(columns)}")
         stated = {**(dict.fromkeys(columns, self.every) if self.every else {}), **parser.types}
+        texts = texts or ("string",) * len(columns)
         types = {name: _type_of(text) for name, text in zip(columns, texts, strict=True)} | stated
         header = header if self.has_header else None
         ready = replace(parser, columns=columns, types=types, header=header, origin=origin)
         return LineFormat(ready, self.compression, self._skipped, self.extent, self.bad_times, self.encoding)
 
     def _types(self, file: MatchedFile, names: tuple[str, ...], sample: bytes) -> dict[str, pa.DataType]:
-        """Types of the columns; those that are not stated are inferred from the first records."""
+        """Types of the columns; those that are not stated are inferred; none if the file has no records."""
         inferred = dict.fromkeys(names, self.every or pa.string())
         stated = {name: kind for name, kind in self.parser.types.items() if name in names}
-        if sample and self.every is None:
+        if self.every is None and not stated.keys() >= set(names):
             parser = replace(self.parser, columns=names, types=stated, selected=None)
             if self.bad_times is not None:
                 sample = parser.well_formed(sample)
+            if not sample.strip():
+                return {}
             try:
                 inferred |= {field.name: _nullable(field.type) for field in parser.table(sample).schema}
             except pa.ArrowInvalid as error:
@@ -255,8 +264,8 @@ class ReadFromCsv(LineSource):
     r"""Rows of CSV files as `Row`s with a field for each column.
 
     The first line of each file names the columns, and must be the same in all files. Types (whole numbers, numbers,
-    dates, times, text) are inferred from the beginning of the first file that is read; a later value of another type is
-    an error that names file, line and column. Names and types are part of the checkpoint: a restart goes on with them,
+    dates, times, text) are inferred from the beginning of the first file that has records; a later value of another
+    type is an error that names file, line and column. Names and types are part of the checkpoint: a restart goes on with them,
     whatever files are there then.
 
     Args:
@@ -330,14 +339,13 @@ class ReadFromCsv(LineSource):
         """See `Source`: the columns and types of the first file."""
         format_ = self.file_format()
         try:
-            found = match(self.pattern)
-            inferred = format_.inferred(format_.infer(found[0])) if found else None
+            inferred = shown_by_first(format_, match(self.pattern))
+            if inferred is None or not format_.is_settled(inferred):
+                return None
+            parser = cast(CsvParser, format_.inferred(inferred).parser)
         except (ValueError, OSError):
             # Whoever reads the file says so.
             return None
-        if inferred is None:
-            return None
-        parser = cast(CsvParser, inferred.parser)
         names = parser.columns if parser.selected is None else parser.selected
         return pa.schema([(name, parser.types[name]) for name in names])
 

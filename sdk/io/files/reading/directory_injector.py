@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -86,6 +86,10 @@ class _Waiting:
                 return file
             heapq.heappop(self._order)
         return None
+
+    def in_order(self) -> Iterator[MatchedFile]:
+        """All files, as `take` gives them."""
+        return (file for _, _, file in sorted((key, path, file) for path, (key, file) in self._files.items()))
 
     @property
     def paths(self) -> Iterable[str]:
@@ -211,10 +215,11 @@ class DirectoryInjector(BaseInjector):
         self, before: _Position, taken: list[MatchedFile], limit: int, splits: int
     ) -> tuple[list[Split], tuple[UnreadFile, ...], object]:
         """The pieces, what is left of the begun files, and what the format has inferred; `taken` gets the new files."""
-        first = before.unread[0].file if before.unread else self._waiting.first()
-        if first is None:
+        if not before.unread and self._waiting.first() is None:
             return [], (), before.inferred
-        format_, inferred = self._format.of(before.inferred, lambda: first)
+        format_, inferred = self._format.of(
+            before.inferred, lambda: [*(unread.file for unread in before.unread), *self._waiting.in_order()]
+        )
 
         def take() -> UnreadFile | None:
             if (file := self._waiting.take()) is None:
@@ -312,7 +317,7 @@ class DirectoryInjector(BaseInjector):
         inferred = None
         # That release took names and types from the first file that was there at each start.
         if paths and (there := match(self._reading.pattern)):
-            _, inferred = self._format.of(None, lambda: there[0])
+            _, inferred = self._format.of(None, lambda: there)
         return _Position(files, seen, watermark, greatest, inferred)
 
 

@@ -24,7 +24,7 @@ class _Position:
     listed: tuple[str, int] | None = None
     """Name of the object with all files behind them, and the index of the next one; None for no more files."""
     inferred: object = None
-    """What the format has taken from the first file."""
+    """What the format has taken from the first file with records."""
 
     def plain(self) -> object:
         """The position as nested tuples, for the checkpoint."""
@@ -94,8 +94,10 @@ class FileInjector(BaseInjector):
 
         if not begun and index >= len(files):
             return Delivery([], _Position(inferred=before.inferred).plain(), done=True)
-        first = before.unread[0].file if begun else files[index]
-        format_, inferred = self._format.of(before.inferred, lambda: first)
+        following = index
+        format_, inferred = self._format.of(
+            before.inferred, lambda: [*(unread.file for unread in before.unread), *files[following:]]
+        )
         pieces: list[Split]
         pieces, rest = cut(format_, before.unread, take, limit, splits, self._allow_missing)
         listed = (before.listed[0], index) if before.listed is not None and index < len(files) else None

@@ -34,27 +34,59 @@ class InferringFormat(Protocol):
     def infer(self, first: MatchedFile) -> object:
         """What is taken from the first file, as plain data; never None."""
 
+    def is_settled(self, inferred: object) -> bool:
+        """Whether that holds for all files; not if the file has no record that shows it."""
+
     def inferred(self, inferred: object) -> FileFormat:
         """The format with what `infer` has returned, maybe in an earlier run."""
 
 
+class _NoFormat:
+    """The format of files that were gone before anything was taken from one."""
+
+    def cut(self, file: MatchedFile, offset: int, records: int) -> tuple[Split, int, int | None]:
+        """Raise `FileNotFoundError`."""
+        raise FileNotFoundError(file.path)
+
+
 class FormatOfFirst:
-    """The format of an injector, which may need the first file."""
+    """The format of an injector, which may need the first file that has records."""
 
     def __init__(self, format_: FileFormat | InferringFormat) -> None:
         self._format = format_
         self._ready: tuple[object, FileFormat] | None = None
         """What was inferred last, and the format with it."""
 
-    def of(self, inferred: object, first: Callable[[], MatchedFile]) -> tuple[FileFormat, object]:
-        """The format, and what is to be committed with the position: `inferred`, or what the first file shows."""
+    def of(self, inferred: object, files: Callable[[], Iterable[MatchedFile]]) -> tuple[FileFormat, object]:
+        """The format, and what is to be committed with the position: None until a file has records.
+
+        Args:
+            inferred: What is committed.
+            files: Returns the files to read, in their order.
+        """
         if not isinstance(self._format, InferringFormat):
             return self._format, None
-        if inferred is None:
-            inferred = self._format.infer(first())
+        if inferred is None and (inferred := shown_by_first(self._format, files())) is None:
+            return _NoFormat(), None
         if self._ready is None or self._ready[0] != inferred:
             self._ready = inferred, self._format.inferred(inferred)
-        return self._ready[1], inferred
+        return self._ready[1], inferred if self._format.is_settled(inferred) else None
+
+
+def shown_by_first(format_: InferringFormat, files: Iterable[MatchedFile]) -> object:
+    """What the first file with records shows; else what the first file shows, None without a file that is there."""
+    found: object = None
+    for file in files:
+        try:
+            inferred = format_.infer(file)
+        except Exception:
+            if is_gone(file.path):
+                continue
+            raise
+        if format_.is_settled(inferred):
+            return inferred
+        found = inferred if found is None else found
+    return found
 
 
 class MissingFileError(ValueError):

@@ -10,6 +10,7 @@ import headrace as beam
 from headrace.lowlevel import CallSink
 from headrace.lowlevel.coders.plain_coder import PLAIN
 from headrace.runners.local import LocalRunner
+from headrace.sdk.io.files.reading.pieces import MissingFileError
 from tests.unit.sdk.io.sourcefiles import all_rows, write
 
 
@@ -53,6 +54,51 @@ class TestWhatWasInferredIsCommitted:
         write(tmp_path / "c.csv", "n,zip\n7,8\n")
         with pytest.raises(ValueError, match=r"c.csv, line 1: the columns are n, zip, but zip, n in the first file"):
             self.next(tmp_path, position)
+
+    @pytest.mark.parametrize("empty", ["zip,n\n", "zip,n", "zip,n\n\n"], ids=["header", "no end of line", "blank"])
+    def test_a_file_without_records_shows_no_types(self, tmp_path, empty):
+        """An export of an idle hour is first: all columns were text from then on."""
+        write(tmp_path / "a.csv", empty)
+        rows, position = self.next(tmp_path)
+        assert not rows
+        write(tmp_path / "b.csv", empty)
+        write(tmp_path / "c.csv", "zip,n\n7,8.5\n")
+        rows, position = self.next(tmp_path, position)
+        assert rows == [beam.Row(zip=7, n=8.5)]
+        write(tmp_path / "d.csv", "zip,n\n02134,x\n")
+        with pytest.raises(ValueError, match=r"d.csv, line 2: column 'n': .*double: invalid value 'x'.*c.csv"):
+            self.next(tmp_path, position)
+        assert values(f"{tmp_path}/[abc].csv") == [beam.Row(zip=7, n=8.5)]
+        source = beam.io.ReadFromCsv(f"{tmp_path}/[abc].csv")
+        assert str(source.arrow_schema()) == "zip: int64\nn: double"
+        assert beam.io.ReadFromCsv(f"{tmp_path}/[ab].csv").arrow_schema() is None
+        assert values(f"{tmp_path}/[ab].csv") == []
+
+    def test_a_file_without_records_has_its_columns_compared(self, tmp_path):
+        write(tmp_path / "a.csv", "zip,m\n")
+        write(tmp_path / "b.csv", "zip,n\n7,8\n")
+        with pytest.raises(ValueError, match=r"a.csv, line 1: the columns are zip, m, but zip, n in the first file"):
+            values(f"{tmp_path}/*.csv")
+
+    def test_types_that_are_stated_need_no_records(self, tmp_path):
+        write(tmp_path / "a.csv", "zip,n\n")
+        _, position = self.next(tmp_path, dtype={"zip": str, "n": int})
+        write(tmp_path / "b.csv", "zip,n\n02134,8\n")
+        assert self.next(tmp_path, position, dtype={"zip": str, "n": int})[0] == [beam.Row(zip="02134", n=8)]
+
+    def test_a_file_that_is_gone_shows_nothing(self, tmp_path):
+        write(tmp_path / "a.csv", "zip,n\na,b\n")
+        write(tmp_path / "b.csv", "zip,n\n7,8\n")
+        injector = beam.io.ReadFromCsv(f"{tmp_path}/*.csv", allow_missing=True).injector()
+        start = injector.start()
+        (tmp_path / "a.csv").unlink()
+        delivery = injector.plan(start, 1000, 1)
+        rows = [row for split in delivery.splits for batch in split.read() for row in batch.values]
+        assert rows == [beam.Row(zip=7, n=8)]
+        (tmp_path / "b.csv").unlink()
+        assert not injector.plan(start, 1000, 1).splits
+        with pytest.raises(MissingFileError, match=r"a.csv is gone"):
+            beam.io.ReadFromCsv(f"{tmp_path}/*.csv", validate=False).injector().plan(start, 1000, 1)
 
     def test_a_first_start_on_an_empty_folder_waits(self, tmp_path):
         rows, position = self.next(tmp_path)
