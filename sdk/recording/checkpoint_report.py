@@ -93,7 +93,8 @@ def report_of(view: CheckpointView, timers: int) -> Report:
 
 def _injector(view: CheckpointView, stream: str) -> Figures:
     [found] = [each for each in view.injectors() if each.stream == stream]
-    assert (commit := view.manifest) is not None, "there are no injectors before the first commit"
+    commit = view.manifest
+    assert commit is not None, "there are no injectors before the first commit"
     return {
         "stream": stream,
         "position": plain(found.position),

@@ -265,8 +265,8 @@ class ReadFromCsv(LineSource):
 
     The first line of each file names the columns, and must be the same in all files. Types (whole numbers, numbers,
     dates, times, text) are inferred from the beginning of the first file that has records; a later value of another
-    type is an error that names file, line and column. Names and types are part of the checkpoint: a restart goes on with them,
-    whatever files are there then.
+    type is an error that names file, line and column. Names and types are part of the checkpoint: a restart goes on
+    with them, whatever files are there then.
 
     Args:
         path: Which files; see `FileSource`.
