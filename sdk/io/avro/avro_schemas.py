@@ -13,6 +13,8 @@ from typing import TypeAlias, TypeGuard, Union, cast, get_args, get_origin, get_
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.io.avro.avro_blocks import Schema
+from headrace.sdk.io.avro.avro_columns import arrow_type
+from headrace.sdk.io.columns.value_changes import ValueChanges
 from headrace.sdk.io.records import as_record
 from headrace.sdk.model.row import Row
 
@@ -113,8 +115,8 @@ def _schema(hint: object, place: str, known: dict[str, object]) -> Schema:
 class WriterSchema:
     """A schema that elements are checked against before they are written.
 
-    fastavro's writers alone would write 1.5 as the whole number 1, any value as a boolean, and a record without the
-    fields that the schema does not have.
+    fastavro's writers alone would write 1.5 as the whole number 1, any value as a boolean, a record without the fields
+    that the schema does not have, and times and fractions as far as their type goes.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -123,6 +125,8 @@ class WriterSchema:
         self._named: dict[str, dict[str, object]] = {}
         self.parsed: Schema = parse_schema(schema, self._named)
         """The schema as fastavro takes it."""
+        # Without a time zone they are in UTC.
+        self._changes = ValueChanges(arrow_type(schema, local_zone="UTC"))
 
     def fitting(self, element: object) -> object:
         """An element in the form in which fastavro writes it. Raises `ValueError` for one that does not fit."""
@@ -132,6 +136,8 @@ class WriterSchema:
         validate(record, self.parsed)
         if unknown := next(self._unknown(record, self.parsed), None):
             raise ValueError(f"the schema has no field {unknown!r}, whose value would be lost")
+        if change := self._changes.of(record):
+            raise ValueError(change)
         return record
 
     def _unknown(self, value: object, schema: Schema) -> Iterator[str]:

@@ -33,11 +33,16 @@ class ValueChanges:
     """
 
     def __init__(self, kind: pa.DataType, is_inferred: bool = False, nullable: bool = True) -> None:
+        self._arguments = (kind, is_inferred, nullable)
         self._unchanged = frozenset((*([NoneType] if nullable else []), *_unchanged_types(kind)))
         """Types whose values Arrow takes as they are, or refuses."""
         make = next((make for is_kind, make in _CHANGES if is_kind(kind)), None)
         find = None if make is None else make(kind, is_inferred)
         self._find = find if nullable else partial(_unless_null, find)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # What it finds changes with is made of functions that cannot be pickled.
+        return type(self), self._arguments
 
     def of(self, value: object) -> str | None:
         """How a value would change, with the value; None if it would not, or if Arrow refuses it."""
@@ -62,7 +67,7 @@ def _unchanged_types(kind: pa.DataType) -> tuple[type, ...]:
     if _types.is_integer(kind):
         return (int,)
     if _types.is_float64(kind):
-        return (float, int)
+        return (float,)
     if _types.is_date(kind):
         return (date,)
     if is_text(kind):
@@ -102,13 +107,16 @@ def _in_integers(value: object) -> str | None:
 def _in_floats(kind: pa.DataType, value: object) -> str | None:
     if isinstance(value, (bool, np.bool_)):
         return _become(value, "a number")
-    if _types.is_float64(kind) or not isinstance(value, (float, np.floating)) or math.isnan(value):
+    if not isinstance(value, (int, float, np.integer, np.floating)) or math.isnan(value):
         return None
-    with np.errstate(over="ignore"):
-        rounded = float(kind.to_pandas_dtype()(value))
+    try:
+        with np.errstate(over="ignore"):
+            rounded = float(kind.to_pandas_dtype()(value))
+    except OverflowError:
+        rounded = math.inf
     if rounded == value:
         return None
-    return f"{value!r:.80} would be rounded (round it before, with numpy.float32, or give the column pyarrow.float64())"
+    return f"{value!r:.80} would be rounded (round it before, as numpy.float32 does, or give the column 64 bits)"
 
 
 def _in_text(value: object) -> str | None:

@@ -334,6 +334,36 @@ class TestWriting:
         assert not [path for path in tmp_path.glob("out/*") if path.is_file()]
 
     @pytest.mark.parametrize(
+        ("kind", "fits", "other", "message"),
+        [
+            ("float", 0.5, 0.1, "0.1 would be rounded"),
+            ("float", 1.5, 1e300, "1e.300 would be rounded"),
+            ("double", 2**53, 2**53 + 1, "9007199254740993 would be rounded"),
+            (["null", {"type": "array", "items": "float"}], [0.5], [0.5, 0.1], "0.1 would be rounded"),
+            ({"type": "map", "values": "float"}, {"a": 0.5}, {"a": 0.1}, "0.1 would be rounded"),
+            (
+                {"type": "long", "logicalType": "timestamp-millis"},
+                NOON,
+                NOON.replace(microsecond=1),
+                "a part of .* would be lost",
+            ),
+            (
+                {"type": "int", "logicalType": "time-millis"},
+                NOON.time(),
+                NOON.time().replace(microsecond=1),
+                "a part of .* would be lost",
+            ),
+            ({"type": "int", "logicalType": "date"}, NOON.date(), NOON, "a part of .* would be lost"),
+        ],
+    )
+    def test_no_value_is_cut_to_fit(self, tmp_path, kind, fits, other, message):
+        schema = {"type": "record", "name": "Row", "fields": [{"name": "it", "type": kind}]}
+        write([{"it": fits}], beam.io.WriteToAvro(f"{tmp_path}/out/", schema))
+        assert read(tmp_path / "out") == [{"it": fits}]
+        with pytest.raises(StepError, match=f"(?s)does not fit the schema: {message}.*; correct the elements"):
+            write([{"it": other}], beam.io.WriteToAvro(f"{tmp_path}/more/", schema))
+
+    @pytest.mark.parametrize(
         ("arguments", "error", "message"),
         [
             ({"schema": 5}, TypeError, r"schema is 5; give a dict"),
