@@ -6,12 +6,14 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from os.path import abspath
+from pathlib import PurePath
 from typing import BinaryIO, TypeAlias, cast
 
 import pyarrow as pa
@@ -203,8 +205,31 @@ class Search:
 
     def infos(self) -> list[fs.FileInfo]:
         """All that is no folder there; nothing if the folder does not exist."""
+        if self.recursive and isinstance(self.system, fs.LocalFileSystem):
+            found = self.system.get_file_info(list(_walked(self.folder)))
+            return [info for info in found if info.type not in (fs.FileType.Directory, fs.FileType.NotFound)]
         selector = fs.FileSelector(self.folder, recursive=self.recursive, allow_not_found=True)
         return [info for info in self.system.get_file_info(selector) if info.type != fs.FileType.Directory]
+
+
+def _walked(folder: str) -> Iterator[str]:
+    """The paths of all that is no folder in a folder and those below it."""
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    for path, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        folders[:] = [name for name in folders if not leads_back(os.path.join(path, name))]
+        yield from (os.path.join(path, name) for name in names)
+
+
+def leads_back(folder: str) -> bool:
+    """Whether a folder of this machine is a link to one above it, whose files have shorter paths without end."""
+    if not os.path.islink(folder):
+        return False
+    target, above = os.path.realpath(folder), PurePath(folder).parents
+    return any(PurePath(os.path.realpath(each)).is_relative_to(target) for each in above)
 
 
 def single_file(pattern: str) -> MatchedFile | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from pyarrow import fs
 
-from headrace.sdk.io.files.filesystem import MatchedFile, Search, matched_file, reaching, single_file
+from headrace.sdk.io.files.filesystem import MatchedFile, Search, leads_back, matched_file, reaching, single_file
 
 _TRUSTED_NS = 10_000_000_000
 """Nanoseconds for which a folder counts as unchanged because the time of its last change is: not all file systems tell
@@ -112,7 +112,8 @@ class DirectoryListing:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir():
-                    folders.append(entry.name)
+                    if not leads_back(entry.path):
+                        folders.append(entry.name)
                 else:
                     files[entry.name] = entry.inode()
         self._folders[folder] = _Folder(changed, now, files, folders)

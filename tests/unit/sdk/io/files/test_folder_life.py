@@ -22,7 +22,7 @@ from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import MIN_TIMESTAMP, SECOND
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.files.file_times import FileTimes
-from headrace.sdk.io.files.filesystem import MatchedFile
+from headrace.sdk.io.files.filesystem import MatchedFile, match
 from headrace.sdk.io.files.reading import seen_files
 from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector, FolderReading
 from headrace.sdk.io.files.reading.directory_listing import DirectoryListing
@@ -265,6 +265,24 @@ class TestWhatIsSaid:
         with caplog.at_level(logging.WARNING):
             assert injector.plan(position, 100, 1).idle
         assert not caplog.text
+
+    @pytest.mark.parametrize("continuous", [False, True])
+    def test_a_link_to_a_folder_above_leads_nowhere(self, tmp_path, continuous):
+        """Each file was read some forty times, once for each way around; with two such links a look did not end."""
+        folder, other = tmp_path / "in" / "hour", tmp_path / "other"
+        folder.mkdir(parents=True)
+        other.mkdir()
+        (folder / "a.txt").write_text("1")
+        (other / "b.txt").write_text("2")
+        for name, target in {"up": "..", "self": ".", "all": str(tmp_path / "in"), "other": "../../other"}.items():
+            (folder / name).symlink_to(target)
+        (other / "around").symlink_to(folder)
+        (folder / "gone.txt").symlink_to("nothing")
+        (folder / "again.txt").symlink_to("a.txt")
+        pattern = f"{tmp_path}/in/**/*.txt"
+        found = DirectoryListing(pattern).look() if continuous else match(pattern)
+        names = ["hour/a.txt", "hour/again.txt", "hour/other/b.txt"]
+        assert sorted(file.path for file in found) == [f"{tmp_path}/in/{name}" for name in names]
 
     def test_a_folder_that_is_removed(self, tmp_path, caplog):
         write(tmp_path / "in" / "a.txt", "one")
