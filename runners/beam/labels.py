@@ -115,7 +115,9 @@ def _stable_text(label: str, transform: apache_beam.PTransform) -> str:
         text = _beams_text(function)
         # The label of a composite made of a function has long arguments in this form.
         shortened = f"{text[:10]}...{text[-6:]}"
-        label = label.replace(text, label_of(function)).replace(shortened, label_of(function))
+        # A function of which the label says nothing may have no name at all: that of a class with source code fails.
+        if text in label or shortened in label:
+            label = label.replace(text, label_of(function)).replace(shortened, label_of(function))
     return without_addresses(label)
 
 

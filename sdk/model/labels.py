@@ -38,7 +38,8 @@ def label_of(fn: object) -> str:
     >>> label_of(len), label_of(3), label_of(partial(round, ndigits=2))
     ('len', '3', '<partial round(ndigits=2)>')
     """
-    if default_label := getattr(fn, "default_label", None):
+    # That of a class is for its instances.
+    if not isinstance(fn, type) and (default_label := getattr(fn, "default_label", None)):
         return str(default_label())
     name = getattr(fn, "__name__", None)
     if name == "<lambda>":

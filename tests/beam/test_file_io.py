@@ -12,6 +12,7 @@ import pyarrow
 import pytest
 from apache_beam import coders
 from apache_beam.io import fileio, iobase
+from apache_beam.io.filebasedsink import FileBasedSink
 from apache_beam.io.range_trackers import OffsetRangeTracker
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
@@ -148,6 +149,28 @@ def test_writes_as_beam(tmp_path: Path, build: Callable[..., object]) -> None:
     else:
         assert files == beam_files
     assert not [path for path in Path(folder, "out").rglob("*") if path.name not in files]
+
+
+class OwnFiles(FileBasedSink):
+    """A sink whose library opens the files itself, and makes no folders."""
+
+    def __init__(self, prefix: str, shards: int) -> None:
+        super().__init__(prefix, coders.StrUtf8Coder(), num_shards=shards)
+
+    def open(self, temp_path):
+        return open(temp_path, "wb")
+
+    def write_encoded_record(self, file_handle, value):
+        file_handle.write(value + b"\n")
+
+
+@pytest.mark.parametrize("shards", [0, 1, 3])
+def test_a_sink_that_opens_its_files_itself(tmp_path: Path, shards: int) -> None:
+    with beam.Pipeline(HeadraceRunner("LocalRunner")) as pipeline:
+        _ = pipeline | beam.Create(LINES) | iobase.Write(OwnFiles(str(tmp_path / "out"), shards))
+    files = list(tmp_path.iterdir())
+    assert sorted("".join(file.read_text(encoding="utf-8") for file in files).splitlines()) == sorted(LINES)
+    assert not shards or len(files) == shards
 
 
 class Numbers(iobase.BoundedSource):

@@ -13,6 +13,8 @@ import pytest
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pipeline import Pipeline
+from apache_beam.transforms.fully_qualified_named_transform import FullyQualifiedNamedTransform
+from apache_beam.utils.python_callable import PythonCallableWithSource
 
 from headrace.lowlevel.topology.topology import UNSHARED, Topology
 from headrace.runners.beam import HeadraceRunner
@@ -114,3 +116,19 @@ def test_a_variable_that_is_not_assigned_yet_is_no_fault_of_a_label() -> None:
     _ = pipeline | beam.Create([("a", 1)]) | step | beam.GroupByKey()
     assert names(pipeline) == ["GroupByKey"]
     later = 1
+
+
+def test_a_transform_from_source_code_keeps_its_label() -> None:
+    source = """
+class Added(beam.PTransform):
+    def __init__(self, what):
+        self._what = what
+
+    def expand(self, texts):
+        return texts | beam.Map(lambda text: (text + self._what, 1)) | beam.GroupByKey()
+"""
+    made = PythonCallableWithSource(source)
+    pipeline = beam.Pipeline()
+    with FullyQualifiedNamedTransform.with_filter("*"):
+        _ = pipeline | beam.Create(["a"]) | FullyQualifiedNamedTransform("__constructor__", (made, "x"), {})
+    assert names(pipeline) == ["FullyQualifiedNamedTransform/Added/GroupByKey"]

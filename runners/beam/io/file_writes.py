@@ -94,12 +94,32 @@ class TemporaryDirectory(DoFn):
         """The path of the directory."""
         part = f"{value.windows} {value.pane_info.index}" if self._each_pane else ""
         path = directory_of(self._sink, self._identity, part)
-        try:
-            FileSystems.mkdirs(path)
-        except OSError:
-            if not FileSystems.exists(path):
-                raise
+        _make_directory(path)
         yield path
+
+
+class SinkOfBundles:
+    """The part of a file sink that writes bundles, which makes the temporary directory if there is none yet.
+
+    A bundle does not wait for the step that makes the directory; and a sink may write with a library that makes none.
+    """
+
+    def __init__(self, sink: FileBasedSink) -> None:
+        self._sink = sink
+
+    def open_writer(self, init_result: str, uid: str) -> iobase.Writer:
+        """See `FileBasedSink`."""
+        _make_directory(init_result)
+        return self._sink.open_writer(init_result, uid)
+
+
+def _make_directory(path: str) -> None:
+    """Make a directory unless it exists."""
+    try:
+        FileSystems.mkdirs(path)
+    except OSError:
+        if not FileSystems.exists(path):
+            raise
 
 
 class _NamesOfResults(str):

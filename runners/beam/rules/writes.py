@@ -19,6 +19,7 @@ from headrace.runners.beam.beam_private import MoveTemporaryFiles, MultiParDo, W
 from headrace.runners.beam.functions.do_fns import BeamDoFn, BeamView
 from headrace.runners.beam.io.file_writes import (
     NamesOfPanes,
+    SinkOfBundles,
     TemporaryDirectory,
     directory_of,
     has_plain_directory,
@@ -70,8 +71,8 @@ def _with_sink(part: AppliedPTransform, sink: object) -> AppliedPTransform:
 
 def _write_bundles(made: Translation, part: AppliedPTransform, directory: str) -> None:
     """Write into a directory that is known, so that no element waits until the directory was made."""
-    windowing = part.outputs[None].windowing
-    fn = BeamDoFn(part.transform.fn, (directory,), {}, 0, windowing, (), part.full_label)
+    windowing, written = part.outputs[None].windowing, _with_fn(part, sink=SinkOfBundles(part.transform.fn.sink))
+    fn = BeamDoFn(written.transform.fn, (directory,), {}, 0, windowing, (), part.full_label)
     made.put(part, made.source(part) | part.full_label >> ParDo(fn))
 
 

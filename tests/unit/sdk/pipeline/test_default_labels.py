@@ -326,3 +326,15 @@ def test_an_edited_function_without_a_name_is_another_step(tmp_path: Path) -> No
     (reason,) = refusals(before, program(lambda values: max(values)))
     assert f"if only the function was edited, label the step {SUM!r}" in reason
     assert not refusals(before, program(lambda values: max(values), SUM))
+
+
+def test_a_class_is_called_by_its_name_though_its_instances_have_labels() -> None:
+    class Labelled:
+        def __init__(self, value: object) -> None:
+            self.value = value
+
+        def default_label(self) -> str:
+            return f"Labelled({self.value})"
+
+    assert label_of(Labelled) == place_of(Labelled) == "Labelled"
+    assert label_of(Labelled(3)) == "Labelled(3)"
