@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -66,7 +67,8 @@ def _outcomes(environment: Environment, runner: str, others: Sequence[str]) -> d
     command += [*environment.code_base.arguments, *others]
     command += [str(root / tests) for tests in environment.code_base.tests]
     with (environment.folder / f"{runner}.txt").open("w", encoding="utf-8") as printed:
-        subprocess.run(command, cwd=ROOT, stdout=printed, stderr=subprocess.STDOUT)
+        variables = os.environ | environment.code_base.variables
+        subprocess.run(command, cwd=ROOT, env=variables, stdout=printed, stderr=subprocess.STDOUT)
     if not written.exists():
         return {}
     outcomes: dict[str, str] = json.loads(written.read_text(encoding="utf-8"))

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
+import unittest
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,10 +56,26 @@ def main(runner: str, written: Path, arguments: list[str]) -> int:
     for name in [name for name in sys.modules if name == "tests" or name.startswith("tests.")]:
         del sys.modules[name]
     sys.path[:] = [path for path in sys.path if path and Path(path).resolve() != ROOT]
+    _read_flags()
+    unittest.TestCase.__getstate__ = _without_outcome
     outcomes = Outcomes()
     code = pytest.main(arguments, [outcomes])
     written.write_text(json.dumps(outcomes.of), encoding="utf-8")
     return int(code)
+
+
+def _without_outcome(case: unittest.TestCase) -> dict[str, object]:
+    """What is pickled of a test case that a function in a pipeline refers to: not what pytest keeps there."""
+    return {name: value for name, value in vars(case).items() if name != "_outcome"}
+
+
+def _read_flags() -> None:
+    """Have the flags of absl their defaults, if it is installed: its own runner of tests would read them."""
+    if importlib.util.find_spec("absl") is not None:
+        from absl import flags
+        from absl.testing import absltest  # noqa: F401  # it has flags, too
+
+        flags.FLAGS.mark_as_parsed()
 
 
 if __name__ == "__main__":

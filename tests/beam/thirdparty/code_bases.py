@@ -30,7 +30,9 @@ class CodeBase:
             package has no tests that run today, and programs of ours use its transforms.
         requires: What else is installed, as pip's arguments. The package itself is installed without its
             dependencies, as many name an old release of Beam.
+        alone: What else is installed without its dependencies, for the same reason.
         arguments: Further arguments for pytest.
+        variables: Variables of the environment.
         differs: Test to the reason why its outcome differs between the two runners. One that is listed and does not
             differ is an error.
     """
@@ -40,7 +42,9 @@ class CodeBase:
     tests: Sequence[str]
     within: str = "source"
     requires: Sequence[str] = ()
+    alone: Sequence[str] = ()
     arguments: Sequence[str] = ()
+    variables: dict[str, str] = field(default_factory=dict)
     differs: dict[str, str] = field(default_factory=dict)
 
 
@@ -82,9 +86,9 @@ class Environment:
         # For a code base without a configuration of pytest, which would take that of the checkout.
         (self.folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
         if self.code_base.requires:
-            self._pip("install", *self.code_base.requires)
+            self._pip("install", "--no-compile", *self.code_base.requires)
         wanted = f"{self.code_base.name}=={self.code_base.version}"
-        self._pip("install", "--no-deps", wanted)
+        self._pip("install", "--no-compile", "--no-deps", wanted, *self.code_base.alone)
         if self.code_base.within == "source":
             self._pip("download", "--no-deps", "--no-binary", self.code_base.name, "-d", str(self.folder), wanted)
             [archive] = self.folder.glob("*.tar.gz")
