@@ -13,8 +13,8 @@ from fastavro import parse_schema, writer
 
 import headrace as beam
 from headrace import col
-from headrace.io.delta import ReadFromDelta
-from headrace.io.iceberg import ReadFromIceberg
+from headrace.io.delta import ReadFromDelta, WriteToDelta
+from headrace.io.iceberg import ReadFromIceberg, WriteToIceberg
 from headrace.lowlevel import StepError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
@@ -268,6 +268,29 @@ def test_from_delta(tmp_path):
     found = written(tmp_path, lambda pipeline: pipeline | ReadFromDelta(f"{tmp_path}/table"))
     assert plain(found.schema) == table.schema
     assert found.sort_by("id").to_pylist() == table.to_pylist()
+
+
+OPAQUE = {"columns": lambda rows: rows, "values": lambda rows: rows | beam.Map(lambda row: dict(sorted(row.items())))}
+
+
+@pytest.mark.parametrize("steps", OPAQUE.values(), ids=OPAQUE)
+def test_to_delta(tmp_path, steps):
+    table = TABLE.drop_columns(["nanos", "large", "coded"]).append_column("at", pa.array(INSTANTS))
+    run(lambda pipeline: steps(pipeline | parquet(tmp_path, table)), WriteToDelta(f"{tmp_path}/table", table.schema))
+    found = written(tmp_path, lambda pipeline: pipeline | ReadFromDelta(f"{tmp_path}/table"))
+    assert plain(found.schema) == table.schema
+    assert found.sort_by("id").to_pylist() == table.to_pylist()
+
+
+@pytest.mark.parametrize("steps", OPAQUE.values(), ids=OPAQUE)
+def test_to_iceberg(tmp_path, steps):
+    lake, table = Lake(tmp_path), TABLE.select(["money", "ratio", "text"]).append_column("at", pa.array(INSTANTS))
+    table = table.append_column("n", pa.array([1, 2, 3], pa.int32()))
+    sink = WriteToIceberg(NAME, table.schema, catalog_properties=lake.properties)
+    run(lambda pipeline: steps(pipeline | parquet(tmp_path, table)), sink)
+    found = lake.table().scan().to_arrow().sort_by("n")
+    assert found.to_pylist() == table.to_pylist()
+    assert found.schema.field("money").type == pa.decimal128(12, 2) and found.schema.field("ratio").type == pa.float32()
 
 
 def test_from_iceberg(tmp_path):
