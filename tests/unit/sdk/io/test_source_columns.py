@@ -134,6 +134,14 @@ def test_a_field_of_a_field_keeps_its_type(tmp_path):
     assert source_columns(made) == pa.schema({"x": pa.int8(), "y": pa.null(), "z": pa.null()})
 
 
+def test_types_do_not_depend_on_whether_functions_are_watched(tmp_path, monkeypatch):
+    """A debugger has functions called that are translated to columns otherwise."""
+    monkeypatch.setenv("HEADRACE_CALL_FUNCTIONS", "1")
+    rows = beam.Pipeline("LocalRunner") | parquet(tmp_path)
+    made = rows | beam.Map(lambda row: {"x": row["tiny"], "y": row["text"]})
+    assert source_columns(made) == pa.schema({"x": pa.int8(), "y": pa.string()})
+
+
 def test_any_other_function_ends_the_search(tmp_path):
     def changed(row):
         row["tiny"] = 1000
