@@ -54,9 +54,8 @@ def agreements(sinks: Sinks) -> dict[str, bytes]:
 def settled(sinks: Sinks, epoch: int, receipts: Receipts) -> Receipts:
     """The receipts of an epoch's tasks as they are to be committed. Raises `StepError` if they do not fit together."""
     agreed = dict(receipts)
-    for name in receipts:
-        sink = sinks[name][1]
-        if isinstance(sink, AgreeingSink):
+    for name, (_, sink) in sinks.items():
+        if name in receipts and isinstance(sink, AgreeingSink):
             with failing(name):
                 agreed[name] = sink.settle(epoch, receipts[name])
     return agreed

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 
 from headrace.lowlevel.errors import FencedError
-from headrace.lowlevel.injectors.injector import CommittedInjector, EndingInjector, StoringInjector, WakingInjector
+from headrace.lowlevel.injectors.injector import EndingInjector, StoringInjector, WakingInjector
 from headrace.lowlevel.metric import MetricValues, added
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.far_future import far_future_message
@@ -166,7 +166,7 @@ class Driver:
         self._acknowledge(sum(records))
         self._hooks.step("deliver", spec.epoch)
         timing.sinks = deliver(self._topology.sinks, spec.epoch, self._state.receipts, activity)
-        self._receipts = held(self._topology.sinks)
+        self._receipts = held(self._running.holding)
         self._hooks.step("delivered", spec.epoch)
         timing.end("deliver")
         activity.begin(RunPhase.TIDY)
@@ -187,14 +187,13 @@ class Driver:
         """After a commit: schedule the release of its stragglers, and tell executor and injectors of it."""
         self._running.stragglers.take(self._state.pending, due=self._clock.now() + self._running.straggler_delay)
         self._executor.committed(self._state.epoch, records)
-        for stream, injector in self._topology.injectors.items():
-            if isinstance(injector, CommittedInjector):
-                try:
-                    injector.committed(self._state.positions[stream])
-                except Exception as error:
-                    epoch = self._state.epoch
-                    error.add_note(f"in `committed` of injector {stream!r}; epoch {epoch} is committed, start again")
-                    raise
+        for stream, injector in self._running.told_of_commits.items():
+            try:
+                injector.committed(self._state.positions[stream])
+            except Exception as error:
+                epoch = self._state.epoch
+                error.add_note(f"in `committed` of injector {stream!r}; epoch {epoch} is committed, start again")
+                raise
 
     def _tidy(self) -> None:
         is_last = self._is_finished()

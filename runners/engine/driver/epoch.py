@@ -34,7 +34,7 @@ def epoch_spec(running: RunningTopology, state: JournalState, plan: Plan) -> Epo
         straggler_delay=running.straggler_delay,
         sampled=running.ownership.sampled(),
         watermarks=running.next_watermarks(state) if running.has_many_tasks else None,
-        agreements=agreements(running.topology.sinks),
+        agreements=agreements(running.agreeing),
         latest={
             stream: delivery.latest for stream, delivery in plan.deliveries.items() if delivery.latest < MAX_TIMESTAMP
         },
@@ -56,7 +56,7 @@ def run_tasks(
     for _ in range(ATTEMPTS):
         outcome = gather(executor.run(spec, splits, messages), spec)
         if outcome.failure is None and not outcome.mixed:
-            outcome.receipts = settled(running.topology.sinks, spec.epoch, outcome.receipts)
+            outcome.receipts = settled(running.agreeing, spec.epoch, outcome.receipts)
             return outcome
         executor.abandoned(spec.epoch)
         if outcome.failure is not None:

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from headrace.lowlevel.injectors.injector import CommittedInjector
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.intervals.sequencer import Sequencer
+from headrace.lowlevel.sinks.sink import AgreeingSink, HoldingSink
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.authority import Authority
@@ -35,6 +37,14 @@ class RunningTopology:
         self, topology: Topology, executor: Executor, generation: int, clock: Clock, options: RunOptions
     ) -> None:
         self.topology = topology
+        # Looked up once: Python takes a hundredth of an almost empty epoch to see whether an object has a protocol.
+        self.agreeing = {name: sink for name, sink in topology.sinks.items() if isinstance(sink[1], AgreeingSink)}
+        self.holding = {name: sink for name, sink in topology.sinks.items() if isinstance(sink[1], HoldingSink)}
+        self.told_of_commits = {
+            stream: injector
+            for stream, injector in topology.injectors.items()
+            if isinstance(injector, CommittedInjector)
+        }
         self.propagation = Propagation(topology)
         self.id_slacks = topology.id_slacks()
         self.generation = generation
