@@ -33,6 +33,8 @@ PATIENCE_SECONDS = 60.0
 """How long the job of the program's own may take beside the stream; without a slot it would wait for ever."""
 _QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "3"}
 
+_SECRET = {"spark.authenticate": "true", "spark.authenticate.secret": "a secret of the test"}
+
 
 class Setting(NamedTuple):
     """Settings of a session, and its master."""
@@ -83,15 +85,44 @@ SETTINGS = BROKEN | {
     "Java's old calendar": Setting("local[2]", {"spark.sql.datetime.java8API.enabled": "true"}),
     "one failure": Setting("local[2]", {"spark.task.maxFailures": "1"}),
     "encrypted shuffles": Setting("local[2]", {"spark.io.encryption.enabled": "true"}),
-    "authentication": Setting("local-cluster[1,2,1024]", {"spark.authenticate": "true"}),
-    "encryption": Setting(
-        "local-cluster[1,2,1024]", {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
-    ),
+    "authentication": Setting("local-cluster[1,2,1024]", _SECRET),
+    "encryption": Setting("local-cluster[1,2,1024]", _SECRET | {"spark.network.crypto.enabled": "true"}),
     "a profiler": Setting("local[2]", {"spark.sql.pyspark.udf.profiler": "perf"}),
     "logs of workers": Setting("local[2]", {"spark.sql.pyspark.worker.logging.enabled": "true"}),
     "short tracebacks": Setting("local[2]", {"spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true"}),
     "locality": Setting("local[2]", {"spark.locality.wait": "3s"}),
     "references of shuffles": Setting("local[2]", {"spark.cleaner.referenceTracking": "false"}),
+    "no adaptive execution": Setting("local[2]", {"spark.sql.adaptive.enabled": "false"}),
+    "a zone with half hours": Setting("local[2]", {"spark.sql.session.timeZone": "Asia/Kolkata"}),
+    "little memory for Python": Setting("local-cluster[1,2,1024]", {"spark.executor.pyspark.memory": "1g"}),
+    "idle workers are killed": Setting(
+        "local[2]", {"spark.python.worker.idleTimeoutSeconds": "10", "spark.python.worker.killOnIdleTimeout": "true"}
+    ),
+    "a fault handler": Setting("local[2]", {"spark.sql.execution.pyspark.udf.faulthandler.enabled": "true"}),
+    "tasks are reaped": Setting("local[2]", {"spark.task.reaper.enabled": "true"}),
+    "one attempt at a stage": Setting("local-cluster[2,1,1024]", {"spark.stage.maxConsecutiveAttempts": "1"}),
+    "hosts are excluded": Setting("local-cluster[2,1,1024]", {"spark.excludeOnFailure.enabled": "true"}),
+    "executors leave in order": Setting("local-cluster[2,1,1024]", {"spark.decommission.enabled": "true"}),
+    "memory off the heap": Setting(
+        "local[2]", {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "256m"}
+    ),
+    "zstandard": Setting("local[2]", {"spark.io.compression.codec": "zstd", "spark.rdd.compress": "true"}),
+    "short messages": Setting("local-cluster[1,2,1024]", {"spark.rpc.message.maxSize": "1"}),
+    "the old parser of times": Setting("local[2]", {"spark.sql.legacy.timeParserPolicy": "LEGACY"}),
+    "Arrow for Python's functions": Setting(
+        "local[2]",
+        {
+            "spark.sql.execution.pythonUDF.arrow.enabled": "true",
+            "spark.sql.execution.arrow.pyspark.selfDestruct.enabled": "true",
+        },
+    ),
+    "state in RocksDB": Setting(
+        "local[2]",
+        {
+            "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
+            "RocksDBStateStoreProvider"
+        },
+    ),
 }
 """Settings that users have."""
 
@@ -188,16 +219,15 @@ def main(folder: str, *names: str) -> None:
     for number, name in enumerate(names):
         master, settings = SETTINGS[name]
         conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
-        context = SparkContext(conf=conf.setAll([*(_QUIET | dict(settings)).items()]))
-        session = SparkSession(context)
         try:
+            session = SparkSession(SparkContext(conf=conf.setAll([*(_QUIET | dict(settings)).items()])))
             place = str(Path(folder, str(number)))
             found = beside(session, place) | {"frames": frames(session, f"{place}-frames")}
         except Exception as error:
             found = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps({"name": name} | found), flush=True)
         with suppress(Exception):
-            context.stop()
+            session.sparkContext.stop()
         SparkSession._instantiatedSession = SparkSession._activeSession = None  # as `SparkSession.stop` does
 
 

@@ -46,7 +46,7 @@ class WriteToAvro(WriteFiles):
     """Writes dicts, `Row`s, named tuples or dataclasses as records of Avro files, or other values by their schema.
 
     Records may be within records. A time without a zone is in UTC. A field that the schema does not have is an error,
-    as it would be lost; Beam leaves it out. So is a value that its type would cut or round. Needs
+    as it would be lost; Beam leaves it out. So is a value that its type would cut. Needs
     `pip install 'headrace[avro]'`.
 
     >>> from tempfile import TemporaryDirectory

@@ -49,14 +49,16 @@ def table_of(
     >>> table_of(Batch([{"carrier": "UA"}, {"at": Timestamp(1)}], [0, 0])).schema.names
     ['carrier', 'at']
     """
-    tables = [table_of_columns(part, schema, is_open) for part in batch.parts()]
+    tables = [table_of_columns(part, schema, is_open, is_inferred) for part in batch.parts()]
     converted = [table for table in tables if table is not None]
     if converted and len(converted) == len(tables) and all(table.schema == converted[0].schema for table in converted):
         return pa.concat_tables(converted)
     return _of_values(batch.values, schema, is_open, is_inferred)
 
 
-def table_of_columns(batch: Batch, schema: pa.Schema | None, is_open: bool = False) -> pa.Table | None:
+def table_of_columns(
+    batch: Batch, schema: pa.Schema | None, is_open: bool = False, is_inferred: bool = False
+) -> pa.Table | None:
     """The table of a column batch; None unless its Python values are certain to give the same table.
 
     Columns that the elements do not have are null. Arguments as of `table_of`.
@@ -78,7 +80,7 @@ def table_of_columns(batch: Batch, schema: pa.Schema | None, is_open: bool = Fal
         shape, column = by_name.pop(field.name, (None, pa.nulls(len(batch))))
         is_unknown = is_open and pa.types.is_null(field.type)
         stored = _stored(shape, batch.table, field.type) or column
-        arrays.append(stored if is_unknown else _converted(stored, field.type))
+        arrays.append(stored if is_unknown else _converted(stored, field.type, is_open or is_inferred))
         fields.append(field if column is None or not is_unknown else field.with_type(column.type))
     for name, (_, column) in by_name.items():
         arrays.append(column)
@@ -94,7 +96,7 @@ def _stored(shape: ValueSchema | None, table: pa.RecordBatch, kind: pa.DataType)
     return table.column(shape.column) if isinstance(shape, Single) and is_stored else None
 
 
-def _converted(column: pa.Array | None, to: pa.DataType) -> pa.Array | None:
+def _converted(column: pa.Array | None, to: pa.DataType, is_inferred: bool) -> pa.Array | None:
     """The column in another type, as its Python values would be converted; None where it takes Python values to decide.
 
     Arrow casts columns in ways in which it refuses to convert Python values: whole numbers to text or booleans, text to
@@ -113,18 +115,19 @@ def _converted(column: pa.Array | None, to: pa.DataType) -> pa.Array | None:
     except pa.ArrowInvalid:
         # The conversion of single elements finds the one that does not fit.
         return None
-    return None if pa.types.is_float32(to) and _is_rounded(column, found) else found
+    return None if pa.types.is_float32(to) and _is_changed(column, found, is_inferred) else found
 
 
-def _is_rounded(column: pa.Array, found: pa.Array) -> bool:
-    """Whether numbers were rounded when they were cast to fractions."""
+def _is_changed(column: pa.Array, found: pa.Array, is_inferred: bool) -> bool:
+    """Whether fractions became others in single precision: infinite, or, if nobody has asked for that, rounded."""
     if not pa.types.is_float64(column.type):
         return False
     # It takes a tenth of a second to load, which a program without such columns need not wait for.
     import pyarrow.compute as pc
 
     same = pc.or_(pc.equal(found.cast(pa.float64()), column), pc.is_nan(column))
-    return not pc.all(same, min_count=0).as_py()
+    fits = same if is_inferred else pc.or_(same, pc.is_finite(found))
+    return not pc.all(fits, min_count=0).as_py()
 
 
 def _is_float(kind: pa.DataType) -> bool:

@@ -24,7 +24,7 @@ class ValueChanges:
     Args:
         kind: The type of the column.
         is_inferred: Whether the type follows from earlier values. A whole number is then no time; with a stated type it
-            counts the type's units, as in Arrow.
+            counts the type's units, as in Arrow. A fraction is then not rounded to the precision of the type.
         nullable: Whether there may be nulls; Arrow takes them within lists and records that may have none.
 
     >>> whole = ValueChanges(pa.int64())
@@ -104,7 +104,8 @@ def _in_integers(value: object) -> str | None:
     return _lost(value) if isinstance(value, (float, np.floating, Decimal)) and bool(value % 1) else None
 
 
-def _in_floats(kind: pa.DataType, value: object) -> str | None:
+def _in_floats(kind: pa.DataType, is_inferred: bool, value: object) -> str | None:
+    """In fractions; who states a type of less than 64 bits asks for rounded ones."""
     if isinstance(value, (bool, np.bool_)):
         return _become(value, "a number")
     if not isinstance(value, (int, float, np.integer, np.floating)) or math.isnan(value):
@@ -114,9 +115,11 @@ def _in_floats(kind: pa.DataType, value: object) -> str | None:
             rounded = float(kind.to_pandas_dtype()(value))
     except OverflowError:
         rounded = math.inf
-    if rounded == value:
+    is_asked_for = not is_inferred and isinstance(value, (float, np.floating)) and math.isfinite(rounded)
+    if rounded == value or is_asked_for:
         return None
-    return f"{value!r:.80} would be rounded (round it before, as numpy.float32 does, or give the column 64 bits)"
+    change = "be rounded" if math.isfinite(rounded) else "become infinite"
+    return f"{value!r:.80} would {change} (give the column 64 bits, or round it before)"
 
 
 def _in_text(value: object) -> str | None:
@@ -209,7 +212,7 @@ def _is_time(kind: pa.DataType) -> bool:
 _Change: TypeAlias = Callable[[object], str | None]
 _CHANGES: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, bool], _Change]]] = (
     (_types.is_integer, lambda kind, is_inferred: _in_integers),
-    (_types.is_floating, lambda kind, is_inferred: partial(_in_floats, kind)),
+    (_types.is_floating, lambda kind, is_inferred: partial(_in_floats, kind, is_inferred)),
     (is_text, lambda kind, is_inferred: _in_text),
     (is_bytes, lambda kind, is_inferred: _in_bytes),
     (_types.is_date, lambda kind, is_inferred: partial(_in_dates, is_inferred)),

@@ -36,9 +36,8 @@ OTHERS = [
     (pa.binary(2), b"ab", "ab", "would become bytes"),
     (pa.float64(), 1.5, True, "True would become a number"),
     (pa.int64(), 5, np.True_, "True.* would become a number"),
-    (pa.float32(), 0.5, 0.1, "0.1 would be rounded .*numpy.float32"),
-    (pa.float32(), float("nan"), 1e300, "1e.300 would be rounded"),
-    (pa.float16(), np.float16(0.1), 0.1, "0.1 would be rounded"),
+    (pa.float32(), float("nan"), 1e300, "1e.300 would become infinite"),
+    (pa.float16(), np.float16(0.1), 1e10, "10000000000.0 would become infinite"),
     (pa.list_(pa.string()), ["a"], "ab", "'ab' would become a list"),
     (pa.list_(pa.uint8()), [1], b"ab", "b'ab' would become a list"),
     (pa.list_(pa.binary()), [b"a"], ["a"], "'a' would become bytes"),
@@ -76,8 +75,10 @@ def test_a_stated_type_takes_no_other_value(kind, fits, other, message):
         (pa.timestamp("us"), NAIVE, 5, "5 would become a time"),
         (pa.duration("us"), datetime.timedelta(1), 5, "5 would become a time"),
         (pa.int8(), 1, 300, "300"),
+        (pa.float32(), 0.5, 0.1, "0.1 would be rounded .*64 bits"),
+        (pa.float16(), np.float16(0.1), 0.1, "0.1 would be rounded"),
     ],
-    ids=[*IDS, "midnight", "day", "instant", "duration", "large"],
+    ids=[*IDS, "midnight", "day", "instant", "duration", "large", "single", "half"],
 )
 def test_the_type_of_the_first_epoch_takes_no_other_value(kind, fits, other, message):
     driver, task = RunSchema(), RunSchema()
@@ -91,7 +92,7 @@ def test_the_type_of_the_first_epoch_takes_no_other_value(kind, fits, other, mes
 @pytest.mark.parametrize(
     ("column", "kind"),
     [
-        (pa.array([0.1, float("nan"), None]), pa.float32()),
+        (pa.array([1e300, float("nan"), None]), pa.float32()),
         (pa.array([NAIVE, None]), pa.timestamp("us", "UTC")),
         (pa.array([AWARE, None], pa.timestamp("us", "UTC")), pa.timestamp("us")),
     ],
@@ -105,6 +106,21 @@ def test_columns_are_not_changed_to_fit(column, kind):
     whole = pa.record_batch({"it": pa.array([0.5, float("nan"), None])})
     batch = ColumnBatch(whole, np.zeros(3, np.int64), shape_of_rows(whole, as_rows=False))
     assert str(table_of(batch, pa.schema({"it": pa.float32()}))["it"].to_pylist()) == "[0.5, nan, None]"
+
+
+def test_who_states_single_precision_gets_it():
+    """A Python program has no numbers of 32 bits. Types that nobody has stated are held to."""
+    single = [0.1, float("inf"), None]
+    expected = pa.array(single, pa.float32()).to_pylist()
+    column = pa.record_batch({"it": pa.array(single)})
+    columns = ColumnBatch(column, np.zeros(3, np.int64), shape_of_rows(column, as_rows=False))
+    rows = Batch([{"it": value} for value in single], [0] * 3)
+    schema = pa.schema({"it": pa.float32()})
+    for batch in (rows, columns):
+        assert table_of(batch, schema)["it"].to_pylist() == expected
+        assert table_of(batch, schema, is_open=True).schema == pa.schema({"it": pa.float64()})
+        with pytest.raises(ValueError, match=r"0.1 would be rounded"):
+            table_of(batch, schema, is_inferred=True)
 
 
 @pytest.mark.parametrize("value", [np.datetime64(1, "ns"), np.timedelta64(1, "ns"), pd.NaT], ids=str)
