@@ -10,6 +10,7 @@ import random
 import shutil
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -283,6 +284,20 @@ class TestWhatIsSaid:
         found = DirectoryListing(pattern).look() if continuous else match(pattern)
         names = ["hour/a.txt", "hour/again.txt", "hour/other/b.txt"]
         assert sorted(file.path for file in found) == [f"{tmp_path}/in/{name}" for name in names]
+
+    def test_a_folder_that_may_not_be_read_is_no_empty_one(self, tmp_path, monkeypatch):
+        (tmp_path / "closed").mkdir()
+        scanned = os.scandir
+
+        def refuse(path):
+            if str(path).endswith("closed"):
+                raise PermissionError(13, "Permission denied", str(path))
+            return scanned(path)
+
+        monkeypatch.setattr(os, "scandir", refuse)
+        for look in (DirectoryListing(f"{tmp_path}/**/*.txt").look, partial(match, f"{tmp_path}/**/*.txt")):
+            with pytest.raises(PermissionError, match="closed"):
+                look()
 
     def test_a_folder_that_is_removed(self, tmp_path, caplog):
         write(tmp_path / "in" / "a.txt", "one")
