@@ -77,7 +77,7 @@ class CoderError(HeadraceError, TypeError):
 
 
 class StepError(HeadraceError, RuntimeError):
-    """User code raised an exception; nothing of the epoch is committed.
+    """User code raised an exception; nothing of the epoch is committed, unless the error says so.
 
     If possible, the error that `Pipeline.run` raises is an instance of the class that user code raised as well. The
     original exception is its `__cause__`.
@@ -96,15 +96,26 @@ class StepError(HeadraceError, RuntimeError):
         value: The value.
         cause: The formatted traceback.
         raised: The pickled exception, see `user_exceptions.packed`; None if it cannot be pickled.
+        outcome: What is committed.
     """
 
-    def __init__(self, step: str, key: object, value: object, cause: str, raised: bytes | None = None) -> None:
+    def __init__(
+        self,
+        step: str,
+        key: object,
+        value: object,
+        cause: str,
+        raised: bytes | None = None,
+        outcome: str = "nothing of this epoch is committed",
+    ) -> None:
         self.step, self.key, self.value, self.cause, self.raised = step, key, value, cause, raised
+        self.outcome = outcome
         # Without `super().__init__`, which may be the constructor of another base.
         self.args = (step, key, value, cause)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.step, sendable(self.key), sendable(self.value), self.cause, self.raised)
+        own = self.step, sendable(self.key), sendable(self.value), self.cause, self.raised, self.outcome
+        return type(self), own
 
     def __str__(self) -> str:
         where = f"step {self.step!r} raised"
@@ -112,7 +123,7 @@ class StepError(HeadraceError, RuntimeError):
             where += f" for key {self.key!r:.200}"
         if self.value is not None:
             where += f" at {self.value!r:.200}"
-        return f"{where}; nothing of this epoch is committed\n{self.cause}"
+        return f"{where}; {self.outcome}\n{self.cause}"
 
 
 class StoredClassError(StepError):

@@ -18,7 +18,7 @@ def failed_step(error: Exception, step: str, key: object, value: object) -> Step
         return error.of_step(step)
     if isinstance(error, StepError):
         named_key = key if error.key is None and error.step == step else error.key
-        return StepError(error.step, named_key, error.value, error.cause, error.raised)
+        return StepError(error.step, named_key, error.value, error.cause, error.raised, error.outcome)
     return StepError(step, key, value, own_traceback(error), packed(error))
 
 

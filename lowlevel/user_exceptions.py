@@ -18,7 +18,7 @@ from headrace.lowlevel.errors import HeadraceError, StepError, sendable
 
 _HEAP = 1 << 9
 """Flag of classes that are defined in Python."""
-_OWN = {"step", "key", "value", "cause", "raised"}
+_OWN = {"step", "key", "value", "cause", "raised", "outcome"}
 """Attributes of `StepError`."""
 _APART = (StopIteration, StopAsyncIteration, GeneratorExit)
 """Exceptions that control iteration, so they would end a caller's iteration instead of reporting an error."""
@@ -78,7 +78,7 @@ def _typed(error: StepError, original: BaseException) -> StepError:
     state = {name: value for name, value in vars(original).items() if name not in _OWN}
     state |= dict(_member_values(original))
     typed = cast(StepError, _exception(_both(type(original)), original.args, state))
-    StepError.__init__(typed, error.step, error.key, error.value, error.cause, error.raised)
+    StepError.__init__(typed, error.step, error.key, error.value, error.cause, error.raised, error.outcome)
     return typed
 
 
@@ -89,7 +89,7 @@ def _both(kind: type[BaseException]) -> type[BaseException]:
 
 
 def _reduce(error: StepError) -> tuple[object, ...]:
-    plain = StepError(error.step, error.key, error.value, error.cause, error.raised)
+    plain = StepError(error.step, error.key, error.value, error.cause, error.raised, error.outcome)
     return as_raised, (plain,)
 
 

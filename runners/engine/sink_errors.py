@@ -10,8 +10,11 @@ from headrace.lowlevel.user_errors import failed_step
 
 
 @contextmanager
-def failing(sink: str) -> Iterator[None]:
-    """Turn an exception of a sink's code into `StepError` with the sink's name; errors of headrace pass unchanged."""
+def failing(sink: str, outcome: str | None = None) -> Iterator[None]:
+    """Turn an exception of a sink's code into `StepError` with the sink's name; errors of headrace pass unchanged.
+
+    The error says what is committed: nothing of the epoch, unless `outcome` says otherwise.
+    """
     try:
         yield
     except StoredClassError as error:
@@ -19,7 +22,9 @@ def failing(sink: str) -> Iterator[None]:
     except HeadraceError:
         raise
     except Exception as error:
-        raise failed_step(error, sink, None, None) from error
+        failed = failed_step(error, sink, None, None)
+        failed.outcome = outcome or failed.outcome
+        raise failed from error
 
 
 @contextmanager

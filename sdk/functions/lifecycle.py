@@ -21,13 +21,15 @@ class HasStartBundle(Protocol):
         """See `DoFn`."""
 
 
-def call_hook(label: str, hook: Callable[[], T]) -> T:
-    """Call a life-cycle method. An exception becomes a `StepError` of the step with this label."""
+def call_hook(label: str, hook: Callable[[], T], outcome: str | None = None) -> T:
+    """Call a life-cycle method. An exception becomes a `StepError` of the step with this label; see its `outcome`."""
     try:
         with at(label):
             return hook()
     except Exception as error:
-        raise failed_step(error, label, None, None) from error
+        failed = failed_step(error, label, None, None)
+        failed.outcome = outcome or failed.outcome
+        raise failed from error
 
 
 def start_bundle(label: str, fn: HasStartBundle) -> None:
@@ -59,7 +61,7 @@ def set_up(parts: Iterable[tuple[str, HasLifecycle]]) -> ExitStack:
     with ExitStack() as ending:
         for label, part in parts:
             call_hook(label, part.setup)
-            ending.callback(call_hook, label, part.teardown)
+            ending.callback(call_hook, label, part.teardown, "what is committed stays")
         return ending.pop_all()
 
 

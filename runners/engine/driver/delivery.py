@@ -91,11 +91,12 @@ def finish(sinks: Sinks, epoch: int, ended: bool) -> None:
 
     Each sink is told, even if another one fails. Raises the error of the first that does, with the others as notes.
     """
+    outcome = f"epoch {epoch} is committed and delivered; start the same program again, which tells the sink once more"
     errors: list[Exception] = []
     for name, (_, sink) in sinks.items():
         if isinstance(sink, BeginningSink):
             try:
-                with failing(name):
+                with failing(name, outcome):
                     sink.finish(epoch, ended)
             except Exception as error:
                 errors.append(error)

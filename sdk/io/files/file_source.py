@@ -48,7 +48,7 @@ class FileSource(Source):
     """Reads files; the base of the transforms for the single formats, which all take these arguments.
 
     Args:
-        pattern: Path or URL of a file, a folder, or a pattern with `*`, `?`, `[ab]` and `**` for any folders.
+        pattern: Path or URL of a file, a folder, or a pattern with `*`, `?`, `[ab]`, `**/` and `**`.
         compression_type: One of `CompressionTypes`, for formats that are compressed as a whole.
         timestamp: What gives the event time of an element: the name of a field, or a function of the element that
             gives a `Timestamp`, seconds since 1970 UTC, a datetime with time zone or RFC 3339 text.

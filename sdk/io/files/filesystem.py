@@ -170,9 +170,9 @@ def _understood(path: str) -> str:
 def match(pattern: str) -> list[MatchedFile]:
     """The files of a pattern, ordered by path.
 
-    `*` stands for any characters of a name, `?` for one character, `[ab]` for one of these characters, `**` for any
-    folders. The path of a folder stands for all files in it, without those in inner folders. Wildcards match no name
-    that begins with `_` or `.`, as these are unfinished or hidden files.
+    `*` stands for any characters of a name, `?` for one character, `[ab]` for one of these characters, `**/` for any
+    folders, `**` without a slash for any characters of a path. The path of a folder stands for all files in it, without
+    those in inner folders. Wildcards match no name that begins with `_` or `.`, as such files are unfinished or hidden.
 
     Raises:
         ValueError: A match is neither a file nor a folder.
@@ -201,7 +201,8 @@ class Search:
         if not _MAGIC.search(path):
             path = path.rstrip("/") + "/*"
         folder = _MAGIC.split(path, maxsplit=1)[0].rpartition("/")[0]
-        return cls(system, folder or "/", "/" in path[len(folder) + 1 :], re.compile(_expression(path)))
+        is_deep = "/" in path[len(folder) + 1 :] or "**" in path
+        return cls(system, folder or "/", is_deep, re.compile(_expression(path)))
 
     def infos(self) -> list[fs.FileInfo]:
         """All that is no folder there; nothing if the folder does not exist."""
@@ -287,9 +288,11 @@ def _expression(pattern: str) -> str:
     >>> bool(re.fullmatch(_expression("/a/*.csv"), "/a/b.csv")), bool(re.fullmatch(_expression("/a/*"), "/a/_b"))
     (True, False)
     """
-    tokens = re.split(r"(\*\*/|\*|\?|\[[^\]]+\])", pattern)
+    tokens = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", pattern)
     visible = r"(?!(?<=/)[_.])"
     meaning = {"**/": rf"(?:{visible}[^/]+/)*", "*": rf"{visible}[^/]*", "?": rf"{visible}[^/]"}
+    # At the end of a pattern, or within a name, Beam's matches all that is below.
+    meaning["**"] = rf"(?:{visible}[^/]*/)*{visible}[^/]*"
     return "".join(meaning.get(token) or (token if _is_set(token) else re.escape(token)) for token in tokens)
 
 

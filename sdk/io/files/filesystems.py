@@ -181,7 +181,7 @@ class FileSystems:
     def match(patterns: Sequence[str], limits: Sequence[int | None] | None = None) -> list[MatchResult]:
         """The files of each pattern, at most as many as its limit, ordered by path.
 
-        `*` stands for any characters of a name, `?` for one, `[ab]` for one of these, `**` for any folders. As in the
+        `*` stands for any characters of a name, `?` for one, `[ab]` for one of these, `**/` for any folders. As in the
         transforms that read files, wildcards match no name that begins with `_` or `.`.
         """
         bounds = limits or [None] * len(patterns)

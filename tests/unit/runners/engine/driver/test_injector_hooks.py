@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 
 import pytest
 
@@ -18,6 +19,8 @@ from headrace.lowlevel import (
     Topology,
 )
 from headrace.lowlevel.injectors.ended_injector import EndedInjector
+from headrace.lowlevel.user_exceptions import as_raised
+from headrace.runners import RunOptions
 from headrace.runners.engine.driver.delivery import finish
 from headrace.runners.local import LocalRunner
 
@@ -133,3 +136,32 @@ def test_each_sink_is_finished_even_if_one_fails() -> None:
     assert calls == ["a", "b", "c"]
     [note] = caught.value.__notes__
     assert note.startswith("another sink failed, too: ") and "disk b is full" in note
+
+
+class LastWords(CallSink):
+    """A sink that cannot be finished the first time."""
+
+    failures = 1
+
+    def begin(self, anew: bool) -> bytes | None:
+        return None
+
+    def finish(self, epoch: int, ended: bool) -> None:
+        if ended and self.failures:
+            self.failures -= 1
+            raise OSError("the disk is full")
+
+
+def test_an_error_at_the_end_says_that_all_is_committed_and_the_same_program_finishes(tmp_path) -> None:
+    rows: list[object] = []
+    made = Topology()
+    made.injector("in", BoundedInjector([("a", 1)]))
+    sink = LastWords(lambda epoch, delivered: rows.extend(value for value, _ in delivered))
+    made.sink("sink", "in", sink)
+    options = RunOptions(checkpoint=str(tmp_path / "checkpoint"))
+    with pytest.raises(StepError, match=r"'sink' raised; epoch 1 is committed and delivered; start the same") as caught:
+        LocalRunner().run_topology(made, options)
+    for error in (pickle.loads(pickle.dumps(caught.value)), as_raised(caught.value)):
+        assert str(error) == str(caught.value) and "nothing" not in str(error)
+    LocalRunner().run_topology(made, options)
+    assert sink.failures == 0 and set(rows) == {"a"}
