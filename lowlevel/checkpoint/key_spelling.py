@@ -7,6 +7,7 @@ the same keys. The fingerprint says which classes these are.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -14,6 +15,8 @@ from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointVi
 from headrace.lowlevel.checkpoint.inspection.values import block_keys
 from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION, SPELLING, Member, spelled_in
 from headrace.lowlevel.coders.coder import names_in
+from headrace.lowlevel.coders.key_classes import identity_of
+from headrace.lowlevel.errors import TopologyChangeError
 from headrace.lowlevel.stored_names import MODULE
 from headrace.lowlevel.topology.nodes import Keyed
 from headrace.lowlevel.topology.topology import Topology
@@ -27,9 +30,9 @@ def continued(topology: Topology, view: CheckpointView) -> Topology:
     stored |= manifest.topology.of_kind(COMPUTATION)
     changed = {}
     for name in topology.keyed.keys() & stored.keys():
-        if spelled := _spelled(stored[name], view):
+        if classes := spelled(stored[name], view):
             node = topology.keyed[name]
-            changed[name] = replace(node, key_coder=node.key_coder.of_step(spelled))
+            changed[name] = replace(node, key_coder=node.key_coder.of_step(classes))
     return _with_nodes(topology, changed) if changed else topology
 
 
@@ -38,12 +41,34 @@ def _with_nodes(topology: Topology, nodes: dict[str, Keyed]) -> Topology:
     return replace(topology, keyed={name: nodes.get(name, node) for name, node in topology.keyed.items()})
 
 
-def _spelled(member: Member, view: CheckpointView) -> frozenset[str]:
+def spelled(member: Member, view: CheckpointView) -> frozenset[str]:
+    """The classes that keep their module in the keys of a computation, which is found among its stored keys if need be.
+
+    Raises:
+        TopologyChangeError: The stored keys are of release 0.1, and would be other keys now.
+    """
     signature = dict(member.signature)
     if not signature or SPELLING in signature:
         return spelled_in(signature)
-    names = {name for key in _keys(view, member.name) for name in names_in(key)}
+    keys = list(_keys(view, member.name))
+    if "keys encoded by" in signature and any(map(has_pickled_class, keys)):
+        raise TopologyChangeError(
+            f"step {member.name!r} has stored keys of classes of the program, of which release 0.1 has written the "
+            "modules with HeadraceRunner, so that they would be other keys now; begin the step without its stored "
+            f"data: give it another label, and start once with --allow_removed={shlex.quote(member.name)}"
+        )
+    names = {name for key in keys for name in names_in(key)}
     return frozenset(name for name in names if not name.startswith((f"{MODULE}:", "builtins:")))
+
+
+_PICKLED = (b"QlpoO", *(b"\x80" + bytes([protocol]) + b"\x95" for protocol in (4, 5)))
+"""How a pickle begins; before them, one that Beam has compressed and written as text."""
+
+
+def has_pickled_class(encoded: bytes) -> bool:
+    """Whether a key is, or contains, bytes of a coder of Beam that has pickled the class of a key."""
+    identity = identity_of(encoded)
+    return identity[:1] in (b"b", b"t") and any(pickled in identity for pickled in _PICKLED)
 
 
 def _keys(view: CheckpointView, computation: str) -> Iterator[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import namedtuple
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
 from itertools import product
@@ -35,6 +36,12 @@ class Level(IntEnum):
     LOW = 1
 
 
+@dataclass(frozen=True)
+class KeyedPage:
+    name: str
+    part: object = None
+
+
 PARTS = st.one_of(
     st.none(),
     st.booleans(),
@@ -45,7 +52,15 @@ PARTS = st.one_of(
     st.sampled_from([0.0, -0.0, 1.0, 2.0]),
     st.sampled_from([Point(1, 2), Level.LOW]),
 )
-KEYS = st.recursive(PARTS, lambda parts: st.lists(parts, max_size=3).map(tuple) | st.lists(parts, max_size=2))
+KEYS = st.recursive(
+    PARTS,
+    lambda parts: (
+        st.lists(parts, max_size=3).map(tuple)
+        | st.lists(parts, max_size=2)
+        | st.builds(KeyedPage, st.sampled_from(["a", "b"]), parts)
+        | st.builds(Point, parts, parts)
+    ),
+)
 
 
 def of_any():
@@ -95,8 +110,10 @@ def test_which_keys_go_as_they_are():
         None,
         ("a", (1, None)),
     ]
-    others = (True, 1.0, b"a", ("a", True), [1], Point(1, 2), Level.LOW)
+    others = (True, 1.0, b"a", ("a", True), [1])
     assert {type(KeyCoder(of_any()).encode(key)) for key in others} == {bytes}
+    classed = (Point(1, 2.5), Level.LOW, KeyedPage("a", (True, b"")), ("a", Level.LOW), [Point(1, [2])])
+    assert all(KeyCoder(of_any()).encode(key) is key for key in classed)
     typed = KeyCoder(CODERS["text and number"])
     assert typed.encode(("a", 1)) == typed.encode(("a", True)) == typed.encode(["a", 1]) == ("a", 1)
     assert typed.encode(("a", True))[1].__class__ is int

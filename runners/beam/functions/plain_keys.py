@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import ClassVar, Protocol, cast
 
 import pyarrow as pa
 from apache_beam import coders
 
+from headrace.lowlevel.coders.coder import encode_key
+from headrace.lowlevel.coders.key_classes import UnstableKeyError
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.sdk.expressions.batch_view import BatchView
 from headrace.sdk.expressions.element_schema import Single, Tuple
@@ -38,12 +41,18 @@ class PlainKeys(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AnyPlain:
-    """Text, whole numbers, None, and tuples of them; not their subclasses, so not True either."""
+    """Text, whole numbers, None, and tuples of them; not their subclasses, so not True either.
+
+    So are keys with classes of the program in them: Beam's bytes name the module of a class, and when the class moves
+    to another one, the key would be another key.
+    """
 
     kinds: ClassVar[Set[type]] = frozenset({str, int, type(None)})
 
     def __contains__(self, key: object) -> bool:
-        return type(key) in self.kinds or (type(key) is tuple and all(part in self for part in key))
+        if type(key) in self.kinds or (type(key) is tuple and all(part in self for part in key)):
+            return True
+        return _has_class(key) and _is_native(key)
 
     def holds_all(self, shape: ValueSchema, view: BatchView) -> bool:
         """See `PlainKeys`."""
@@ -136,6 +145,42 @@ def plain_keys(coder: coders.Coder) -> PlainKeys:
         return NoKeys()
     parts = tuple(map(plain_keys, coder.coders()))
     return NoKeys() if NoKeys() in parts else Tuples(parts)
+
+
+_PARTS = frozenset({type(None), bool, int, float, str, bytes, tuple, list})
+"""Types of values that Beam tells apart as Headrace does, if it does so with their parts."""
+
+
+def _has_class(key: object) -> bool:
+    """Whether a key is an instance of a class of the program, or contains one."""
+    if type(key) in (tuple, list):
+        return any(map(_has_class, cast("Iterable[object]", key)))
+    return type(key) not in _PARTS and _fields(key) is not None
+
+
+def _fields(key: object) -> Iterable[object] | None:
+    """The values by which Beam tells an instance of a class from others; None for other classes than these."""
+    if isinstance(key, Enum):
+        return (key.value,)
+    if is_dataclass(key):
+        return [getattr(key, field.name) for field in fields(key) if field.init]
+    return key if isinstance(key, tuple) and hasattr(key, "_fields") else None
+
+
+def _is_native(key: object) -> bool:
+    """Whether Headrace tells a key from others as Beam does."""
+    if not _is_alike(key):
+        return False
+    try:
+        encode_key(key)
+    except UnstableKeyError:
+        return False
+    return True
+
+
+def _is_alike(key: object) -> bool:
+    parts = cast("Iterable[object]", key) if type(key) in (tuple, list) else _fields(key)
+    return type(key) in _PARTS if parts is None else all(map(_is_alike, parts))
 
 
 def _is_text(kind: pa.DataType) -> bool:
