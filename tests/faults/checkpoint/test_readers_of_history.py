@@ -106,6 +106,7 @@ class Readers:
     def __init__(self, place: Path, program: Path) -> None:
         self.place, self.program = str(place), str(program)
         self.page = StoredPipeline(self.place)
+        self.picture = program.with_suffix(".svg")
         self.seen = 0
         """How many epochs were read."""
 
@@ -121,8 +122,13 @@ class Readers:
         assert not shown.problem
         json.dumps(asdict(shown))
         assert StoredPipeline(self.place).snapshot().epoch == view.manifest.epoch
-        recording_at(self.place)
+        for step in recording_at(self.place).steps:
+            assert all(first <= last <= view.manifest.epoch for first, last in step.epochs)
         said("inspect", self.place)
+        said("explain", self.program, f"--checkpoint={self.place}")
+        said("plot", self.place, "--step=Sum", f"--output={self.picture}")
+        assert self.picture.read_text().startswith("<")
+        self.picture.unlink()
 
     @staticmethod
     def _load(view: CheckpointView) -> None:
@@ -148,7 +154,6 @@ class Readers:
             said("inspect", self.place, f"--at-epoch={epoch}")
             assert json.loads(said("inspect", self.place, f"--at-epoch={epoch}", "--json"))["epoch"] == epoch
         said("plot", self.place)
-        said("explain", self.program, f"--checkpoint={self.place}")
 
 
 @pytest.fixture(autouse=True)
