@@ -95,6 +95,9 @@ def blocks_from(file: BinaryIO, start: int, end: int) -> Iterator[Block]:
         block = next(blocks, None)
         if block is None:
             raise EOFError("the file ends within a block")
+        if block.num_records < 0:
+            # fastavro takes it for a block without records.
+            raise ValueError(f"a block states {block.num_records} as the number of its records")
         yield block
         position = block.offset + block.size
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -452,3 +453,23 @@ def test_records_within_records_are_rows(tmp_path):
     inner = beam.Row(line=None, lines=[], by_day={}, next=None)
     rows = [beam.Row(line=sku("a"), lines=[sku("b")], by_day={"line": sku("c")}, next=inner)]
     assert values(lambda p: p | beam.io.ReadFromAvro(path, as_rows=True)) == rows
+
+
+@pytest.mark.parametrize("everything", [False, True], ids=["read", "read all"])
+def test_a_lost_byte_that_hides_itself(everything, tmp_path):
+    """If a marker ends with the byte behind it, the loss of one shows in the length of the next block only."""
+    fields = [{"name": "a", "type": "long"}]
+    file, schema = io.BytesIO(), fastavro.parse_schema({"type": "record", "name": "A", "fields": fields})
+    numbers = ({"a": number * 7919} for number in range(6000))
+    fastavro.writer(file, schema, numbers, "deflate", sync_interval=4000, sync_marker=bytes(15) + b"\xd0")
+    data = file.getvalue()
+    file.seek(0)
+    behind = [block.offset for block in fastavro.block_reader(file)][3]
+    assert data[behind - 1 : behind + 1] == b"\xd0\xd0"
+    path = tmp_path / "a.avro"
+    path.write_bytes(data[: behind - 1] + data[behind:])
+    assert sum(1 for _ in fastavro.reader(io.BytesIO(path.read_bytes()))) < 6000, "fastavro sees nothing"
+    expected = rf"{path}, cannot be read from byte \d+ on: a block states -8 as the number"
+    with pytest.raises(StepError, match=expected), beam.Pipeline(LocalRunner()) as pipeline:
+        given = pipeline | beam.Create([str(path)])
+        _ = given | beam.io.ReadAllFromAvro() if everything else pipeline | beam.io.ReadFromAvro(str(path))
