@@ -72,6 +72,10 @@ CODERS = {
     "text and number": typecoders.registry.get_coder(typehints.Tuple[str, int]),
     "number and any": typecoders.registry.get_coder(typehints.Tuple[int, typehints.Any]).as_deterministic_coder("a"),
     "text and bytes": typecoders.registry.get_coder(typehints.Tuple[str, bytes]),
+    "list": typecoders.registry.get_coder(typehints.List[typehints.Any]).as_deterministic_coder("a"),
+    "text and list": typecoders.registry.get_coder(
+        typehints.Tuple[str, typehints.List[typehints.Any]]
+    ).as_deterministic_coder("a"),
     "pickled": coders.PickleCoder(),
 }
 
@@ -86,7 +90,14 @@ def of_beam(coder, key):
 
 
 @pytest.mark.parametrize("name", CODERS)
-@given(given_keys=st.lists(KEYS | st.tuples(st.sampled_from(["a", ""]), st.booleans() | st.integers(0, 1)), max_size=6))
+@given(
+    given_keys=st.lists(
+        KEYS
+        | st.tuples(st.sampled_from(["a", ""]), KEYS)
+        | st.tuples(st.sampled_from(["a", ""]), st.booleans() | st.integers(0, 1)),
+        max_size=6,
+    )
+)
 def test_the_same_keys_are_equal_as_with_beam(name, given_keys):
     coder = CODERS[name]
     ours, taken = KeyCoder(coder), []
@@ -118,6 +129,9 @@ def test_which_keys_go_as_they_are():
     assert typed.encode(("a", 1)) == typed.encode(("a", True)) == typed.encode(["a", 1]) == ("a", 1)
     assert typed.encode(("a", True))[1].__class__ is int
     assert KeyCoder(CODERS["pickled"]).plain == NoKeys()
+    assert KeyCoder(CODERS["list"]).encode((Level.LOW,)) == [Level.LOW] and KeyCoder(CODERS["list"]).encode([1]) != [1]
+    names = [repr(KeyCoder(CODERS[name])) for name in ("list", "text and list", "text and number")]
+    assert ["plain" in name for name in names] == [False, False, True]
     assert KeyCoder(coders.StrUtf8Coder()).plain == Texts()
 
 

@@ -46,6 +46,9 @@ def point(number):
 
 def level(number):
     return BeamLevel(number % 2)
+
+def levels(number):
+    return [BeamLevel(number % 2)]
 """
 
 
@@ -77,7 +80,7 @@ def run(folder: Path, module: str, make: str, last: int) -> None:
         _ = pairs | beam.CombinePerKey(sum) | beam.Values() | "Sums" >> beam.Map(lambda total: print("sum", total))
 
 
-@pytest.mark.parametrize("make", ["page", "point", "level"])
+@pytest.mark.parametrize("make", ["page", "point", "level", "levels"])
 def test_a_key_stays_the_same_key(make, tmp_path, monkeypatch, capsys):
     (tmp_path / "in").mkdir()
     for number in range(6):

@@ -16,7 +16,7 @@ from apache_beam.typehints import typehints
 
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.stored_names import named
-from headrace.runners.beam.functions.plain_keys import NoKeys, Tuples, plain_keys
+from headrace.runners.beam.functions.plain_keys import Lists, Tuples, is_named, plain_keys
 from headrace.sdk.expressions.batch_view import BatchView, Unable
 from headrace.sdk.expressions.element_schema import pair
 from headrace.sdk.graph.ptransform import PTransform
@@ -40,7 +40,7 @@ class KeyCoder:
         self.plain = plain_keys(coder)
         """The keys that go as they are. No others do, and others become bytes, so that none is taken for another."""
         self._kinds = self.plain.kinds
-        self._may_become_plain = isinstance(self.plain, Tuples)
+        self._may_become_plain = isinstance(self.plain, (Tuples, Lists))
 
     def encode(self, key: object) -> object:
         """The key that stands for a key of the program."""
@@ -58,7 +58,7 @@ class KeyCoder:
 
     def __repr__(self) -> str:
         # The name in fingerprints.
-        return repr(self._coder) if self.plain == NoKeys() else f"{self._coder!r} (plain keys as they are)"
+        return f"{self._coder!r} (plain keys as they are)" if is_named(self.plain) else repr(self._coder)
 
 
 _NAN = float("nan")

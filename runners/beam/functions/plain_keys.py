@@ -120,6 +120,22 @@ class Tuples:
 
 
 @dataclass(frozen=True, slots=True)
+class Lists:
+    """Lists with instances of classes in them; see `AnyPlain`. Others are encoded, as release 0.1 did with all."""
+
+    kinds: ClassVar[Set[type]] = frozenset()
+
+    items: PlainKeys
+
+    def __contains__(self, key: object) -> bool:
+        return type(key) is list and _has_class(key) and all(item in self.items for item in key) and _is_native(key)
+
+    def holds_all(self, shape: ValueSchema, view: BatchView) -> bool:
+        """See `PlainKeys`."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
 class NoKeys:
     """No keys at all."""
 
@@ -141,10 +157,18 @@ def plain_keys(coder: coders.Coder) -> PlainKeys:
         return Texts()
     if type(coder) is coders.VarIntCoder:
         return Longs()
+    if type(coder) is coders.ListCoder:
+        items = plain_keys(coder.value_coder())
+        return items if items == NoKeys() else Lists(items)
     if type(coder) is not coders.TupleCoder:
         return NoKeys()
     parts = tuple(map(plain_keys, coder.coders()))
     return NoKeys() if NoKeys() in parts else Tuples(parts)
+
+
+def is_named(plain: PlainKeys) -> bool:
+    """Whether the name of a coder says that some keys go as they are: not if release 0.1 encoded all."""
+    return not isinstance(plain, (NoKeys, Lists)) and (not isinstance(plain, Tuples) or all(map(is_named, plain.parts)))
 
 
 _PARTS = frozenset({type(None), bool, int, float, str, bytes, tuple, list})
