@@ -17,6 +17,7 @@ from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named, public_name
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.uncalled_hooks import hooks_of
 
 
 class Split(Protocol):
@@ -257,6 +258,12 @@ class HeldInjector(Injector, Protocol):
 
     def holder(self, position: object) -> str | None:
         """A description of what holds the watermark at a committed position; None if nothing does."""
+
+
+INJECTOR_HOOKS = hooks_of(
+    *(LearningInjector, WakingInjector, StoringInjector, CommittedInjector, EndingInjector, HeldInjector)
+)
+"""The names of all methods of an injector that the driver calls."""
 
 
 class BaseInjector:

@@ -15,6 +15,7 @@ from headrace.lowlevel.gc_pause import uncollected
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.sinks.staged_rows import Staged
 from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.uncalled_hooks import hooks_of
 
 
 class Sink(Protocol):
@@ -173,6 +174,11 @@ class AgreeingSink(Sink, Protocol):
         Returns:
             The receipts to be committed instead.
         """
+
+
+SINK_PROTOCOLS = ReleasingSink, BeginningSink, HoldingSink, AgreeingSink
+SINK_HOOKS = hooks_of(*SINK_PROTOCOLS)
+"""The names of all methods of a sink that the driver or a task calls."""
 
 
 @named("CallSink")

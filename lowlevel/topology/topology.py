@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 
 from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
 from headrace.lowlevel.errors import TopologyError
-from headrace.lowlevel.injectors.injector import Injector
+from headrace.lowlevel.injectors.injector import INJECTOR_HOOKS, Injector
 from headrace.lowlevel.records.record import KeyExtractor
-from headrace.lowlevel.sinks.sink import Sink
+from headrace.lowlevel.sinks.sink import SINK_HOOKS, SINK_PROTOCOLS, Sink
 from headrace.lowlevel.topology.computation import BundleComputation, Computation, InlineComputation
 from headrace.lowlevel.topology.interval_computation import IntervalComputation
 from headrace.lowlevel.topology.nodes import Inline, Keyed
 from headrace.lowlevel.topology.redelivery import refuse_unrecognised
 from headrace.lowlevel.topology.weak_productions import refuse_impossible
+from headrace.lowlevel.uncalled_hooks import warn_of_uncalled_hooks
 
 UNSHARED = "1 of 1"
 """The value in `Topology.default_names` for a name that nothing else could have."""
@@ -67,6 +68,7 @@ class Topology:
                 f"the injector of stream {stream!r} is {injector!r:.200}, which has no {missing[0]}; "
                 "derive its class from BaseInjector, which has defaults"
             )
+        warn_of_uncalled_hooks(f"the injector of stream {stream!r}", injector, INJECTOR_HOOKS)
         self.injectors[stream] = injector
 
     def computation(
@@ -101,6 +103,7 @@ class Topology:
         """
         self._claim(name)
         _check_arguments(name, computation, inputs, watermark_percentile)
+        warn_of_uncalled_hooks(f"computation {name!r}", computation)
         formats = dict(outputs) if isinstance(outputs, Mapping) else {}
         streams = _with_dead_letters(name, computation, frozenset(outputs), dead_letters)
         aside_streams = _checked_aside(name, aside, inputs)
@@ -130,6 +133,7 @@ class Topology:
         if name in self.sinks:
             raise TopologyError(f"two sinks are named {name!r}; sink names must be unique")
         _check_method(f"sink {name!r}", sink, "stage", "CallSink(function)")
+        warn_of_uncalled_hooks(f"sink {name!r}", sink, SINK_HOOKS, SINK_PROTOCOLS)
         self.sinks[name] = (stream, sink)
 
     def _claim(self, name: str) -> None:

@@ -6,6 +6,7 @@ from copy import copy
 from typing import Any, Self, TypeAlias
 
 from headrace.lowlevel.code_pickling import shipped
+from headrace.lowlevel.uncalled_hooks import warn_of_uncalled_hooks
 from headrace.sdk.combinefns.combine_fn import Combining, Fanout, curried, require_combiner
 from headrace.sdk.combinefns.combine_types import combine_types
 from headrace.sdk.graph.ptransform import PTransform
@@ -87,5 +88,7 @@ class CombineByKey(PercentileWatermark, Combine):
     def expand(self, inputs: Collection) -> Collection:
         """A collection of pairs (key, combined value) in the same windows."""
         output = grouped(inputs, self.label)
-        self.combine_fn, self.fanout = shipped((self.combine_fn, self.fanout), inputs.pipeline.current_label)
+        label = inputs.pipeline.current_label
+        warn_of_uncalled_hooks(f"the CombineFn of step {label!r}", self.combine_fn)
+        self.combine_fn, self.fanout = shipped((self.combine_fn, self.fanout), label)
         return output

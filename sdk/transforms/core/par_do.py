@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.code_pickling import shipped
 from headrace.lowlevel.sinks.sink import CallSink
+from headrace.lowlevel.uncalled_hooks import warn_of_uncalled_hooks
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.tuples import TupleCombineFn
 from headrace.sdk.expressions.pair_functions import Second, UnderNone
@@ -132,6 +133,7 @@ class ParDo(TypedStep, PTransform[PCollection[object], PCollection[object]]):
         label = inputs.pipeline.current_label
         if self.declared_state is not None:
             check_stateful_input(inputs, label)
+        warn_of_uncalled_hooks(f"the DoFn of step {label!r}", self.fn)
         parts = (*with_bundle_values(self.fn, self.arguments, self.declared_state), self.splitting)
         self.fn, self.arguments, self.declared_state, self.splitting = shipped(parts, label)
         output: Collection = PCollection(inputs.pipeline, inputs.windowing, inputs.is_bounded and not self.is_unbounded)
