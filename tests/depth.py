@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 def soaking() -> bool:
     """Whether this is a long run."""
-    return "HEADRACE_SOAK" in os.environ
+    return bool(os.environ.get("HEADRACE_SOAK"))
 
 
 def examples(quick: int, soak: int) -> int:

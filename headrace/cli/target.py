@@ -20,7 +20,7 @@ from headrace.lowlevel.class_lookup import MainProgram, declare_main_program
 from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.command_line.known_options import check_known
 from headrace.sdk.options import PipelineOptions
-from headrace.sdk.pipeline.pipeline import Pipeline
+from headrace.sdk.pipeline.pipeline import Pipeline, left_to_caller
 
 DEFAULT = "pipeline"
 """The name of the pipeline if the target has none."""
@@ -33,27 +33,49 @@ def load(target: str, runner: str | None, flags: Sequence[str]) -> Program:
 
     `MODULE` is the name of a module, which is searched in the current folder first, or the path of a file. `NAME` is a
     `Pipeline`, a `Topology`, a function without parameters that returns one, or a function that takes a new `Pipeline`
-    and applies steps to it.
+    and applies steps to it. A `with` block of a pipeline, in the module or in the function, does not run it, and needs
+    no name if it is the only one.
 
     Raises:
-        MisuseError: There is no such module or object, the object is not a program, or an option is unknown.
+        MisuseError: There is no such module or object, the object is not a program, it has run itself, there are
+            `with` blocks of other pipelines, or an option is unknown.
     """
+    with left_to_caller() as waiting:
+        program = _loaded(target, runner, flags, waiting)
+    if others := [pipeline for pipeline in waiting if pipeline is not program]:
+        raise MisuseError(
+            f"{target} has several pipelines in `with` blocks ({len(others) + 1}), which only Python runs, one after "
+            "another; start the program with python, or move all but one into functions"
+        )
+    if isinstance(program, Pipeline):
+        if program.result is not None:
+            raise MisuseError(
+                f"the pipeline of {target} has been run by the program, with its own options; leave out its run(), or "
+                "start the program with python"
+            )
+        if not program.steps:
+            raise MisuseError(f"{target} is a pipeline without steps; apply a transform to it first")
+    return program
+
+
+def _loaded(target: str, runner: str | None, flags: Sequence[str], waiting: Sequence[Pipeline]) -> Program:
+    """The program; `waiting` gets the pipelines of `with` blocks."""
     where, _, name = target.rpartition(":") if _has_name(target) else (target, "", DEFAULT)
     # sys.argv is as if the file itself were run: a program that reads sys.argv finds the options of the pipeline.
     sys.argv = [where, *flags]
     module = _module(where)
     value = getattr(module, name, None)
+    if value is None and waiting and not _has_name(target):
+        value = waiting[-1]
     if value is None:
         raise MisuseError(f"{where} has no {name!r}; {_offered(module, where)}")
-    program = _program_of(value, target, runner, flags)
+    program = _program_of(value, target, runner, flags, waiting)
     try:
         check_known(program.options if isinstance(program, Pipeline) else PipelineOptions(list(flags)))
     except ValueError as error:
         raise MisuseError(str(error)) from error
     if isinstance(program, Pipeline):
         program.runner = runner or program.runner
-        if not program.steps:
-            raise MisuseError(f"{target} is a pipeline without steps; apply a transform to it first")
     return program
 
 
@@ -119,10 +141,12 @@ def _offered(module: ModuleType, where: str) -> str:
     ]
     if not names:
         return f"define a function pipeline(pipeline) in it, or a Pipeline of that name, and give {where}:NAME"
-    return f"it has {', '.join(names)}: give {where}:NAME"
+    return f"it has {', '.join(names)}: give {where}:{names[0] if len(names) == 1 else 'NAME'}"
 
 
-def _program_of(value: object, target: str, runner: str | None, flags: Sequence[str]) -> Program:
+def _program_of(
+    value: object, target: str, runner: str | None, flags: Sequence[str], waiting: Sequence[Pipeline]
+) -> Program:
     if isinstance(value, Pipeline):
         value.options.add_flags(flags)
         return value
@@ -132,10 +156,12 @@ def _program_of(value: object, target: str, runner: str | None, flags: Sequence[
         raise MisuseError(
             f"{target} is of type {type(value).__name__}; name a Pipeline, a Topology, or a function that makes one"
         )
-    return _result_of(cast("Callable[..., object]", value), target, runner, flags)
+    return _result_of(cast("Callable[..., object]", value), target, runner, flags, waiting)
 
 
-def _result_of(build: Callable[..., object], target: str, runner: str | None, flags: Sequence[str]) -> Program:
+def _result_of(
+    build: Callable[..., object], target: str, runner: str | None, flags: Sequence[str], waiting: Sequence[Pipeline]
+) -> Program:
     wanted = [
         parameter
         for parameter in inspect.signature(build).parameters.values()
@@ -152,9 +178,11 @@ def _result_of(build: Callable[..., object], target: str, runner: str | None, fl
         return result if isinstance(result, Pipeline | Topology) else pipeline
     with _naming_errors(target):
         result = build()
+    if not isinstance(result, Pipeline | Topology) and waiting:
+        result = waiting[-1]
     if not isinstance(result, Pipeline | Topology):
         raise MisuseError(
             f"{target}() returned {type(result).__name__}; return a Pipeline or a Topology, or take the pipeline as a "
             "parameter and apply the steps to it"
         )
-    return _program_of(result, target, runner, flags)
+    return _program_of(result, target, runner, flags, waiting)

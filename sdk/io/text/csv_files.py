@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from csv import reader as csv_lines
 from dataclasses import dataclass, replace
-from typing import Literal, Unpack, cast
+from datetime import date, datetime
+from io import BytesIO
+from typing import Literal, TypeAlias, Unpack, cast
 
 import pyarrow as pa
 from pyarrow import csv
@@ -29,9 +31,13 @@ from headrace.sdk.io.text.line_source import LineSource
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 from headrace.sdk.model.row import Row
 
+ColumnType: TypeAlias = str | type | pa.DataType
+"""How a program states the type of a column: an Arrow type, its name, or a class of Python."""
+
 _ROW = re.compile(r"Row #\d+: ")
 _COLUMN = re.compile(r"In CSV column #(\d+): ")
 _ZONED = re.compile(r"timestamp\[(\w+), tz=(.*)\]")
+_DECIMAL = re.compile(r"decimal(128|256)\((\d+), ?(-?\d+)\)")
 _OPEN = "a quotation is not closed; if fields may have several lines, read with splittable=False"
 
 
@@ -151,6 +157,7 @@ def null_options(nulls: tuple[str, ...] | None) -> dict[str, object]:
 
 _TYPES: dict[object, str] = {
     **{str: "string", int: "int64", float: "float64", bool: "bool", object: "string"},
+    **{date: "date32", datetime: "timestamp[us]"},
     **{"str": "string", "int": "int64", "float": "float64", "object": "string", "Int64": "int64", "boolean": "bool"},
     **{"datetime64[ns]": "timestamp[ns]", "datetime64[us]": "timestamp[us]", "datetime64[s]": "timestamp[s]"},
 }
@@ -274,8 +281,9 @@ class ReadFromCsv(LineSource):
         sep: The delimiter between fields.
         names: Names of the columns, for files without a line of names; with `header=0` they replace that line.
         usecols: Names of the columns to read; None for all.
-        dtype: Types of columns that are not inferred, by name, or one type for all columns: names of Arrow types
-            (`"float64"`, `"string"`, …) or Python's `str`, `int`, `float` and `bool`.
+        dtype: Types of columns that are not inferred, by name, or one type for all columns: Arrow types or their
+            names (`pa.decimal128(12, 2)`, `"decimal128(12, 2)"`, `"float64"`, …), or Python's `str`, `int`, `float`,
+            `bool`, `date` and `datetime`.
         na_values: Texts that stand for null; by default those of Arrow (empty, `NA`, `null`, …).
         compression_type: One of `CompressionTypes`.
         encoding: As for `ReadFromText`.
@@ -306,7 +314,7 @@ class ReadFromCsv(LineSource):
         sep: str = ",",
         names: Sequence[str] | None = None,
         usecols: Sequence[str] | None = None,
-        dtype: Mapping[str, str | type] | str | type | None = None,
+        dtype: Mapping[str, ColumnType] | ColumnType | None = None,
         na_values: Sequence[str] | None = None,
         compression_type: str = CompressionTypes.AUTO,
         encoding: str = UTF_8,
@@ -405,17 +413,25 @@ def _nullable(inferred: pa.DataType) -> pa.DataType:
 def _type_of(text: str) -> pa.DataType:
     """The Arrow type whose text this is.
 
-    >>> _type_of("timestamp[ns, tz=UTC]"), _type_of("double")
-    (TimestampType(timestamp[ns, tz=UTC]), DataType(double))
+    >>> _type_of("timestamp[ns, tz=UTC]"), _type_of("decimal128(12, 2)")
+    (TimestampType(timestamp[ns, tz=UTC]), Decimal128Type(decimal128(12, 2)))
     """
     if zoned := _ZONED.fullmatch(text):
         return pa.timestamp(zoned[1], zoned[2])
+    if decimal := _DECIMAL.fullmatch(text):
+        return (pa.decimal128 if decimal[1] == "128" else pa.decimal256)(int(decimal[2]), int(decimal[3]))
     return cast(pa.DataType, pa.type_for_alias(text))
 
 
-def _arrow_type(column: str, alias: object) -> pa.DataType:
+def _arrow_type(column: str, stated: object) -> pa.DataType:
     try:
-        return cast(pa.DataType, pa.type_for_alias(_TYPES.get(alias, alias)))
-    except (ValueError, AttributeError, TypeError):
-        known = "'int64', 'float64', 'string', 'bool' or another name of an Arrow type, or str, int, float or bool"
-        raise ValueError(f"dtype {column}is {alias!r:.200}; use {known}") from None
+        kind = stated if isinstance(stated, pa.DataType) else _type_of(cast(str, _TYPES.get(stated, stated)))
+        # Arrow says so for types that no field of text can have, such as lists.
+        csv.read_csv(BytesIO(b"a\n"), convert_options=csv.ConvertOptions(column_types={"a": kind}))
+    except (ValueError, AttributeError, TypeError, pa.ArrowNotImplementedError):
+        names = "'int64', 'float64', 'string', 'date32', 'timestamp[us]', 'decimal128(12, 2)'"
+        raise ValueError(
+            f"dtype {column}is {stated!r:.200}; use the name of an Arrow type of single values ({names}), such a type "
+            "of pyarrow, or str, int, float, bool, date or datetime"
+        ) from None
+    return kind

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import headrace as beam
@@ -167,9 +170,9 @@ class TestArgumentsOfPandas:
 
     def test_a_type_that_is_none(self, tmp_path):
         path = write(tmp_path / "a.csv", "a\n1\n")
-        with pytest.raises(ValueError, match=r"dtype of column 'a' is <class 'list'>; use 'int64'"):
+        with pytest.raises(ValueError, match=r"dtype of column 'a' is <class 'list'>; use the name of an Arrow type"):
             beam.io.ReadFromCsv(path, dtype={"a": list})
-        with pytest.raises(ValueError, match="dtype is 'whole'; use 'int64'"):
+        with pytest.raises(ValueError, match="dtype is 'whole'; use the name of an Arrow type"):
             beam.io.ReadFromCsv(path, dtype="whole")
 
     @pytest.mark.parametrize("name", ["comment", "parse_dates", "escapechar", "index_col", "filename_column"])
@@ -177,3 +180,48 @@ class TestArgumentsOfPandas:
         path = write(tmp_path / "a.csv", "a\n1\n")
         with pytest.raises(TypeError, match=f"ReadFromCsv has no {name}: [a-z]"):
             beam.io.ReadFromCsv(path, **{name: "x"})
+
+
+MONEY = pa.decimal128(12, 2)
+
+
+class TestStatedTypes:
+    @pytest.mark.parametrize("stated", [MONEY, "decimal128(12, 2)", "decimal128(12,2)"])
+    def test_money_stays_exact(self, tmp_path, stated):
+        path = write(tmp_path / "a.csv", "shop,amount\nnyc,0.10\nnyc,0.2\nsfo,\n")
+        rows = values(path, dtype={"amount": stated})
+        assert [row.amount for row in rows] == [Decimal("0.10"), Decimal("0.20"), None]
+        assert beam.io.ReadFromCsv(path, dtype={"amount": stated}).arrow_schema().field("amount").type == MONEY
+
+    def test_one_type_for_all_columns(self, tmp_path):
+        path = write(tmp_path / "a.csv", "a,b\n0.10,1\n")
+        assert values(path, dtype=MONEY) == [beam.Row(a=Decimal("0.10"), b=Decimal("1.00"))]
+
+    def test_digits_that_do_not_fit_are_refused(self, tmp_path):
+        path = write(tmp_path / "a.csv", "amount\n0.10\n0.125\n")
+        with pytest.raises(ValueError, match=r"a.csv, line 3: column 'amount': .*data loss"):
+            values(path, dtype={"amount": MONEY})
+
+    def test_a_restart_goes_on_with_them(self, tmp_path):
+        write(tmp_path / "a.csv", "amount\n0.10\n")
+        again = TestWhatWasInferredIsCommitted()
+        _, position = again.next(tmp_path, dtype={"amount": MONEY})
+        write(tmp_path / "b.csv", "amount\n0.2\n")
+        assert again.next(tmp_path, position, dtype={"amount": MONEY})[0] == [beam.Row(amount=Decimal("0.20"))]
+
+    @pytest.mark.parametrize(
+        ("stated", "text", "value"),
+        [
+            (date, "2026-01-05", date(2026, 1, 5)),
+            (datetime, "2026-01-05 10:00:00", datetime(2026, 1, 5, 10)),
+            ("time64[us]", "10:30:00", time(10, 30)),
+            (pa.binary(), "x", b"x"),
+        ],
+    )
+    def test_dates_and_times(self, tmp_path, stated, text, value):
+        assert values(write(tmp_path / "a.csv", f"at\n{text}\n"), dtype={"at": stated}) == [beam.Row(at=value)]
+
+    @pytest.mark.parametrize("stated", [Decimal, "decimal128", pa.list_(pa.int64()), 5, "decimal128(99, 2)"])
+    def test_what_no_field_can_be_is_refused(self, stated):
+        with pytest.raises(ValueError, match=r"dtype of column 'amount' is .*; use the name of an Arrow type"):
+            beam.io.ReadFromCsv("*.csv", dtype={"amount": stated}, validate=False)
