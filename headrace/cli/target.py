@@ -17,10 +17,11 @@ from typing import cast
 import headrace
 from headrace.cli.ending import MisuseError
 from headrace.lowlevel.class_lookup import MainProgram, declare_main_program
+from headrace.lowlevel.program_loading import loading_program
 from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.command_line.known_options import check_known
 from headrace.sdk.options import PipelineOptions
-from headrace.sdk.pipeline.pipeline import Pipeline, left_to_caller
+from headrace.sdk.pipeline.pipeline import Pipeline
 
 DEFAULT = "pipeline"
 """The name of the pipeline if the target has none."""
@@ -40,7 +41,7 @@ def load(target: str, runner: str | None, flags: Sequence[str]) -> Program:
         MisuseError: There is no such module or object, the object is not a program, it has run itself, there are
             `with` blocks of other pipelines, or an option is unknown.
     """
-    with left_to_caller() as waiting:
+    with loading_program() as waiting:
         program = _loaded(target, runner, flags, waiting)
     if others := [pipeline for pipeline in waiting if pipeline is not program]:
         raise MisuseError(
@@ -58,7 +59,7 @@ def load(target: str, runner: str | None, flags: Sequence[str]) -> Program:
     return program
 
 
-def _loaded(target: str, runner: str | None, flags: Sequence[str], waiting: Sequence[Pipeline]) -> Program:
+def _loaded(target: str, runner: str | None, flags: Sequence[str], waiting: Sequence[object]) -> Program:
     """The program; `waiting` gets the pipelines of `with` blocks."""
     where, _, name = target.rpartition(":") if _has_name(target) else (target, "", DEFAULT)
     # sys.argv is as if the file itself were run: a program that reads sys.argv finds the options of the pipeline.
@@ -145,7 +146,7 @@ def _offered(module: ModuleType, where: str) -> str:
 
 
 def _program_of(
-    value: object, target: str, runner: str | None, flags: Sequence[str], waiting: Sequence[Pipeline]
+    value: object, target: str, runner: str | None, flags: Sequence[str], waiting: Sequence[object]
 ) -> Program:
     if isinstance(value, Pipeline):
         value.options.add_flags(flags)
@@ -160,7 +161,7 @@ def _program_of(
 
 
 def _result_of(
-    build: Callable[..., object], target: str, runner: str | None, flags: Sequence[str], waiting: Sequence[Pipeline]
+    build: Callable[..., object], target: str, runner: str | None, flags: Sequence[str], waiting: Sequence[object]
 ) -> Program:
     wanted = [
         parameter

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from headrace.lowlevel.errors import HeadraceError, StepError
+from headrace.lowlevel.program_loading import left_to_loader
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.user_exceptions import as_raised
 from headrace.sdk.compiler.compiler import compile_pipeline, compile_steps
@@ -26,23 +25,6 @@ from headrace.sdk.recording.recording_log import log_of
 from headrace.sdk.result import NoRun, PipelineResult, warn_of_unmatched
 from headrace.sdk.value_provider import RuntimeValueProvider
 from headrace.sdk.visualization.diagrams.notebook import mime_bundle
-
-_waiting: ContextVar[list[Pipeline] | None] = ContextVar("pipelines of with blocks that somebody else will run")
-"""The pipelines whose `with` block has ended without running them; None, the usual value, if such a block runs them."""
-
-
-@contextmanager
-def left_to_caller() -> Iterator[list[Pipeline]]:
-    """Have the end of a `with` block run nothing, as `headrace run`, `draw` and `explain` load a program.
-
-    Yields a list, to which each such block adds its pipeline.
-    """
-    pipelines: list[Pipeline] = []
-    token = _waiting.set(pipelines)
-    try:
-        yield pipelines
-    finally:
-        _waiting.reset(token)
 
 
 class Pipeline(PipelineGraph):
@@ -152,10 +134,7 @@ class Pipeline(PipelineGraph):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        waiting = _waiting.get(None)
-        if waiting is not None and kind is None:
-            waiting.append(self)
-        elif kind is None and self.steps:
+        if kind is None and not left_to_loader(self) and self.steps:
             try:
                 self.run().wait_until_finish()
             except HeadraceError as error:

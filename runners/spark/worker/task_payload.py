@@ -17,6 +17,7 @@ import cloudpickle
 from headrace.lowlevel.class_lookup import declare_main_program, main_program
 from headrace.lowlevel.code_pickling import CodePickler, dumps, shipped
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Injector
+from headrace.lowlevel.program_loading import loading_program
 from headrace.lowlevel.storage.object_store import ObjectStorage
 from headrace.lowlevel.storage.signed_store import carried
 from headrace.lowlevel.topology.topology import Topology
@@ -91,8 +92,10 @@ class TaskPayload:
 
     def unpack(self) -> PayloadContents:
         """The contents, with new instances at each call; `LoadedRuns` keeps them from task to task."""
-        data, store, run, cache_bytes = cloudpickle.loads(self.data)
-        program, names, topology = cloudpickle.loads(data)
+        # Unpickling imports the program's modules.
+        with loading_program():
+            data, store, run, cache_bytes = cloudpickle.loads(self.data)
+            program, names, topology = cloudpickle.loads(data)
         declare_main_program(program)
         main = sys.modules["__main__"]
         for name, value in names.items():

@@ -16,6 +16,8 @@ from headrace.sdk.io.text.text_files import decoded, split_lines
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 from headrace.sdk.model.row import Row
 
+_REMEDY = "correct the line, or have with_exception_handling() of the source set such lines aside"
+
 
 @dataclass(frozen=True, slots=True)
 class JsonParser:
@@ -51,9 +53,9 @@ class JsonParser:
                     values.append(json.loads(line))
                 except json.JSONDecodeError as error:
                     reason = f"not JSON ({error.msg} at column {error.colno}): {line:.80}"
-                    raise BadLine(index, reason) from error
+                    raise BadLine(index, f"{reason}; {_REMEDY}") from error
                 except (ValueError, RecursionError) as error:
-                    raise BadLine(index, f"cannot be read as JSON ({error}): {line:.80}") from error
+                    raise BadLine(index, f"cannot be read as JSON ({error}): {line:.80}; {_REMEDY}") from error
         return values
 
 

@@ -115,7 +115,7 @@ class TestCsv:
         path = write(tmp_path / "a.csv", self.TEXT)
         with pytest.raises(ValueError, match=r"has no column \['x'\]; it has \['id', 'when', 'name', 'rate'\]"):
             values(lambda p: p | beam.io.ReadFromCsv(path, usecols=["x"]))
-        with pytest.raises(ValueError, match="dtype of column 'id' is 'whole'; use 'int64'"):
+        with pytest.raises(ValueError, match="dtype of column 'id' is 'whole'; use the name of an Arrow type"):
             beam.io.ReadFromCsv(path, dtype={"id": "whole"})
 
 
