@@ -175,6 +175,11 @@ def component_coders(coder: coders.Coder) -> Sequence[coders.Coder]:
     return cast("Sequence[coders.Coder]", coder._get_component_coders())
 
 
+def fallback_coder(coder: coders.FastPrimitivesCoder) -> coders.Coder:
+    """The coder of all values that are no primitives. Relies on the attribute `_fallback_coder`."""
+    return cast(coders.Coder, coder._fallback_coder)
+
+
 def flags_of(options: PipelineOptions) -> list[str]:
     """The flags that options were made of, declared ones and others. Relies on the attribute `_flags`."""
     return cast("list[str]", options._flags)

@@ -7,11 +7,15 @@ from typing import Any, cast
 
 import apache_beam
 from apache_beam.coders import Coder as BeamCoder
+from apache_beam.coders import FastPrimitivesCoder, IterableCoder, ListCoder, PickleCoder, TupleCoder
+from apache_beam.coders.coder_impl import CallbackCoderImpl
 from apache_beam.transforms import userstate as beam
 from apache_beam.utils.timestamp import Timestamp as BeamTimestamp
 
+from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
+from headrace.runners.beam.beam_private import fallback_coder
 from headrace.runners.beam.functions.combine_fns import BeamCombineFn
 from headrace.sdk.functions.declared_state import AnySpec
 from headrace.sdk.model.time_domain import TimeDomain
@@ -33,20 +37,46 @@ _KINDS: dict[type, type[StateSpec[Any]]] = {
 _DOMAINS = {beam.TimeDomain.WATERMARK: TimeDomain.WATERMARK, beam.TimeDomain.REAL_TIME: TimeDomain.REAL_TIME}
 
 
+class _FindingPickleCoder(PickleCoder):  # type: ignore[misc]  # Beam's types are not read
+    """Beam's coder of pickled values; it finds classes of the program that have another module than when stored."""
+
+    def _create_impl(self) -> object:
+        return CallbackCoderImpl(super()._create_impl().encode, loads)
+
+
+def finding_classes(coder: BeamCoder) -> BeamCoder:
+    """A coder of the same bytes that finds classes of pickled values wherever the program has them now.
+
+    >>> from apache_beam.coders import PickleCoder, StrUtf8Coder, TupleCoder
+    >>> coder = finding_classes(TupleCoder([StrUtf8Coder(), PickleCoder()]))
+    >>> coder.decode(coder.encode(("a", {1, 2})))
+    ('a', {1, 2})
+    """
+    if type(coder) is PickleCoder:
+        return _FindingPickleCoder()
+    if type(coder) is FastPrimitivesCoder:
+        return FastPrimitivesCoder(finding_classes(fallback_coder(coder)))
+    if type(coder) is TupleCoder:
+        return TupleCoder(map(finding_classes, coder.coders()))
+    if type(coder) in (IterableCoder, ListCoder):
+        return type(coder)(finding_classes(coder.value_coder()))
+    return coder
+
+
 @named("BeamStateCoder")
 class StateCoder:
     """Beam's coder of the values of a state."""
 
     def __init__(self, coder: BeamCoder) -> None:
-        self._coder = coder
+        self._coder, self._decoder = coder, finding_classes(coder)
 
     def encode(self, value: object) -> bytes:
         """The bytes of Beam's coder."""
         return cast(bytes, self._coder.encode(value))
 
     def decode(self, data: bytes) -> object:
-        """The value of the bytes."""
-        return cast(object, self._coder.decode(data))
+        """The value of the bytes. Raises `StoredClassError` if a class that is pickled in them is gone or changed."""
+        return cast(object, self._decoder.decode(data))
 
     def __repr__(self) -> str:
         # The name of the coder in fingerprints.
