@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime, timedelta, timezone
 from types import NoneType, UnionType
 from typing import TypeAlias, TypeGuard, Union, cast, get_args, get_origin, get_type_hints
 
@@ -19,6 +19,8 @@ from headrace.sdk.io.records import as_record
 from headrace.sdk.model.row import Row
 
 _Fields: TypeAlias = "list[dict[str, Schema]]"
+_NO_ZONE = timezone(timedelta(0), "UTC")
+"""UTC for datetimes that have no zone, which is not the same object as that of others."""
 _INSTANT: Schema = {"type": "long", "logicalType": "timestamp-micros"}
 _SIMPLE: Mapping[object, Schema] = {
     bool: "boolean",
@@ -134,26 +136,30 @@ class WriterSchema:
 
         record = plain(element)
         validate(record, self.parsed)
-        if unknown := next(self._unknown(record, self.parsed), None):
-            raise ValueError(f"the schema has no field {unknown!r}, whose value would be lost")
+        if loss := next(self._losses(record, self.parsed), None):
+            raise ValueError(loss)
         if change := self._changes.of(record):
             raise ValueError(change)
         return record
 
-    def _unknown(self, value: object, schema: Schema) -> Iterator[str]:
-        """Fields that no record of a schema has; of a union, any of its records may have a field."""
-        if not isinstance(value, (dict, list, tuple)):
+    def _losses(self, value: object, schema: Schema) -> Iterator[str]:
+        """Fields that no record of a schema has, of a union any of its records; zones of times that are to have none."""
+        if not isinstance(value, (dict, list, tuple, datetime)):
             return
         union = schema if isinstance(schema, list) else [schema]
         kinds = [self._named.get(each, each) if isinstance(each, str) else each for each in union]
         types = [kind for kind in kinds if isinstance(kind, dict)]
-        if not isinstance(value, dict):
+        if isinstance(value, datetime):
+            times = [str(kind["logicalType"]) for kind in types if "logicalType" in kind]
+            if times and all(name.startswith("local-") for name in times) and value.tzinfo is not _NO_ZONE:
+                yield f"the time zone of {value!r:.80} would be lost; write .replace(tzinfo=None), or a timestamp type"
+        elif not isinstance(value, dict):
             items = [kind["items"] for kind in types if kind["type"] == "array"]
             for each in value:
-                yield from self._unknown(each, cast("list[Schema]", items))
+                yield from self._losses(each, cast("list[Schema]", items))
         elif values := [kind["values"] for kind in types if kind["type"] == "map"]:
             for each in value.values():
-                yield from self._unknown(each, cast("list[Schema]", values))
+                yield from self._losses(each, cast("list[Schema]", values))
         else:
             records = [kind["fields"] for kind in types if kind["type"] == "record"]
             fields = {
@@ -161,9 +167,9 @@ class WriterSchema:
             }
             for name, each in value.items():
                 if name in fields:
-                    yield from self._unknown(each, fields[name])
+                    yield from self._losses(each, fields[name])
                 else:
-                    yield name
+                    yield f"the schema has no field {name!r}, whose value would be lost"
 
 
 class ReaderSchema:
@@ -251,7 +257,7 @@ def plain(value: object) -> object:
     if isinstance(value, Timestamp):
         return value.to_utc_datetime(has_tz=True)
     if isinstance(value, datetime):
-        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return value if value.tzinfo is not None else value.replace(tzinfo=_NO_ZONE)
     if isinstance(value, (Mapping, Row)) or _has_fields(type(value)):
         return {name: plain(each) for name, each in as_record(value).items()}
     return tuple(map(plain, value)) if isinstance(value, tuple) else value

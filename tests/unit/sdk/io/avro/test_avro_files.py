@@ -44,6 +44,7 @@ ORDER = {
 }
 NOON = datetime(2024, 1, 2, 12, tzinfo=UTC)
 ORDERS = [{"product": "tea", "amount": 3, "at": NOON}, {"product": "coffee", "amount": None, "at": NOON}]
+LOCAL = {"type": "long", "logicalType": "local-timestamp-micros"}
 NUMBER = {"type": "record", "name": "Number", "fields": [{"name": "n", "type": "long"}]}
 
 
@@ -354,6 +355,9 @@ class TestWriting:
                 "a part of .* would be lost",
             ),
             ({"type": "int", "logicalType": "date"}, NOON.date(), NOON, "a part of .* would be lost"),
+            (LOCAL, NOON.replace(tzinfo=None), NOON, "the time zone of .* would be lost; write .replace"),
+            (["null", LOCAL], None, NOON, "the time zone of .* would be lost"),
+            ({"type": "array", "items": LOCAL}, [NOON.replace(tzinfo=None)], [NOON], "the time zone of .* would be lost"),
         ],
     )
     def test_no_value_is_cut_to_fit(self, tmp_path, kind, fits, other, message):
