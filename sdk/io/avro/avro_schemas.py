@@ -143,7 +143,7 @@ class WriterSchema:
         return record
 
     def _losses(self, value: object, schema: Schema) -> Iterator[str]:
-        """Fields that no record of a schema has, of a union any of its records; zones of times that are to have none."""
+        """What would be lost: fields that no record of a (union) schema has, zones of times that are to have none."""
         if not isinstance(value, (dict, list, tuple, datetime)):
             return
         union = schema if isinstance(schema, list) else [schema]

@@ -357,7 +357,7 @@ class TestWriting:
             ({"type": "int", "logicalType": "date"}, NOON.date(), NOON, "a part of .* would be lost"),
             (LOCAL, NOON.replace(tzinfo=None), NOON, "the time zone of .* would be lost; write .replace"),
             (["null", LOCAL], None, NOON, "the time zone of .* would be lost"),
-            ({"type": "array", "items": LOCAL}, [NOON.replace(tzinfo=None)], [NOON], "the time zone of .* would be lost"),
+            ({"type": "array", "items": LOCAL}, [NOON.replace(tzinfo=None)], [NOON], "the time zone of .* be lost"),
         ],
     )
     def test_no_value_is_cut_to_fit(self, tmp_path, kind, fits, other, message):
