@@ -45,11 +45,8 @@ def misspelt_hooks(given: object, hooks: frozenset[str]) -> dict[str, str]:
 
     A hook that the class defines is not meant by another name, so `plans` beside `plan` is a method of its own.
 
-    >>> class Source:
-    ...     def plan(self): ...
-    ...     def plans(self): ...
-    ...     def runEnded(self): ...
-    >>> misspelt_hooks(Source(), {"plan", "run_ended"})
+    >>> source = type("Source", (), {"__module__": "program", "plan": print, "plans": print, "runEnded": print})
+    >>> misspelt_hooks(source(), frozenset({"plan", "run_ended"}))
     {'runEnded': 'run_ended'}
     """
     ours, theirs = ([each for each in type(given).__mro__ if _is_ours(each) is flag] for flag in (True, False))

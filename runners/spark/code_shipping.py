@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
@@ -52,8 +53,30 @@ def _use_this_python(session: SparkSession) -> None:
         set_worker_python(session, sys.executable)
     environment = worker_environment(session)
     given = environment.get("PYTHONPATH", os.environ.get("PYTHONPATH", "")).split(os.pathsep)
-    own = [str(_package_folder().parent), *(entry for entry in sys.path if is_own(entry))]
-    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*given, *own])))
+    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*given, *added_path()])))
+
+
+def added_path() -> list[str]:
+    """The entries of this program's search path that its interpreter does not have by itself.
+
+    Those that it has, such as folders that `.pth` files name, stay where they are: in PYTHONPATH they would come before
+    the installed packages, and hide some of them.
+    """
+    wanted = [str(_package_folder().parent), *(entry for entry in sys.path if is_own(entry))]
+    usual = _usual_path(sys.executable)
+    return [entry for entry in dict.fromkeys(wanted) if entry not in usual]
+
+
+@cache
+def _usual_path(interpreter: str) -> frozenset[str]:
+    """The search path of an interpreter that is started without PYTHONPATH; empty if it cannot tell."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    code = "import sys; print('\\n'.join(sys.path))"
+    try:
+        asked = subprocess.run([interpreter, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return frozenset()
+    return frozenset(asked.stdout.splitlines())
 
 
 def _package_folder() -> Path:
