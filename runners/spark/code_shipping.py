@@ -27,6 +27,7 @@ from headrace.runners.spark.pyspark_private import (
     worker_python,
 )
 from headrace.runners.spark.session import engine_session, state_of
+from headrace.runners.spark.worker.daemon import PROGRAM_PATH
 
 
 def prepare_workers(session: SparkSession) -> None:
@@ -54,6 +55,7 @@ def _use_this_python(session: SparkSession) -> None:
     environment = worker_environment(session)
     given = environment.get("PYTHONPATH", os.environ.get("PYTHONPATH", "")).split(os.pathsep)
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*given, *added_path()])))
+    environment[PROGRAM_PATH] = "1"
 
 
 def added_path() -> list[str]:
@@ -62,7 +64,9 @@ def added_path() -> list[str]:
     Those that it has, such as folders that `.pth` files name, stay where they are: in PYTHONPATH they would come before
     the installed packages, and hide some of them.
     """
-    wanted = [str(_package_folder().parent), *(entry for entry in sys.path if is_own(entry))]
+    # An empty entry is the current folder.
+    path = [entry or os.getcwd() for entry in sys.path]
+    wanted = [str(_package_folder().parent), *filter(is_own, path)]
     usual = _usual_path(sys.executable)
     return [entry for entry in dict.fromkeys(wanted) if entry not in usual]
 

@@ -6,10 +6,25 @@ that moment fails, and Spark's own daemon prints the traceback: about one progra
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 
 from headrace.runners.spark.pyspark_private import run_worker_daemon
 from headrace.runners.spark.worker.process import PROCESS
+
+PROGRAM_PATH = "HEADRACE_PROGRAM_PATH"
+"""Environment variable that is set where PYTHONPATH has all that the program has added to its search path."""
+
+
+def _leave_current_folder() -> None:
+    """Take the current folder from the search path, where the program has it only if it says so.
+
+    Python puts it first, as Spark starts this module by its name, so a module of the same name as one of the program's
+    would be imported instead.
+    """
+    if PROGRAM_PATH in os.environ and not sys.flags.safe_path and sys.path[0] == os.getcwd():
+        del sys.path[0]
 
 
 def _end_quietly(worker: Callable[[], int]) -> int:
@@ -24,4 +39,5 @@ def _end_quietly(worker: Callable[[], int]) -> int:
 
 
 if __name__ == "__main__":
+    _leave_current_folder()
     run_worker_daemon(_end_quietly)

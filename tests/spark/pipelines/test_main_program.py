@@ -99,3 +99,18 @@ def test_tasks_find_what_the_main_program_has(tmp_path: Path) -> None:
     assert [result.stdout for result in ran] == 2 * [
         "[(1, 101, 4, 11, 2, 2, 7, False, 3, 6), (2, 102, 7, 12, 4, 4, 7, False, 3, 6)]\n"
     ], ran[1].stderr[-3000:]
+
+
+def test_a_module_of_the_current_folder_is_not_taken_for_one_of_the_program(tmp_path: Path) -> None:
+    """The program is in another folder than the one in which it is started; both have a module of the same name."""
+    program = "import headrace as beam\nfrom shapes import Shape, area\n"
+    program += "with beam.Pipeline('SparkRunner') as p:\n"
+    program += "    _ = p | beam.Create([Shape(2)]) | beam.Map(area) | beam.Map(print)\n"
+    shapes = "from dataclasses import dataclass\n@dataclass\nclass Shape:\n    side: int\ndef area(shape):\n    return "
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "program.py").write_text(program)
+    (tmp_path / "project" / "shapes.py").write_text(f"{shapes}'area', shape.side**2")
+    (tmp_path / "shapes.py").write_text(f"{shapes}'another module'")
+    command = [sys.executable, "project/program.py"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert ran.stdout == "('area', 4)\n", ran.stdout + ran.stderr
