@@ -27,7 +27,7 @@ from headrace.runners.spark.pyspark_private import (
     worker_python,
 )
 from headrace.runners.spark.session import engine_session, state_of
-from headrace.runners.spark.worker.daemon import PROGRAM_PATH
+from headrace.runners.spark.worker.process import PROGRAM_PATH
 
 
 def prepare_workers(session: SparkSession) -> None:

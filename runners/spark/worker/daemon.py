@@ -11,10 +11,7 @@ import sys
 from collections.abc import Callable
 
 from headrace.runners.spark.pyspark_private import run_worker_daemon
-from headrace.runners.spark.worker.process import PROCESS
-
-PROGRAM_PATH = "HEADRACE_PROGRAM_PATH"
-"""Environment variable that is set where PYTHONPATH has all that the program has added to its search path."""
+from headrace.runners.spark.worker.process import PROCESS, PROGRAM_PATH
 
 
 def _leave_current_folder() -> None:

@@ -23,6 +23,9 @@ from headrace.runners.spark.worker.printed_output import flush, printing_to
 from headrace.runners.spark.worker.records_read import RecordsRead
 from headrace.runners.spark.worker.task_payload import PayloadContents, TaskPayload
 
+PROGRAM_PATH = "_HEADRACE_PROGRAM_PATH"
+"""Environment variable of a worker whose PYTHONPATH has all that the program has added to its search path."""
+
 
 class GarbageThresholds:
     """Makes garbage collection cheap: it skips objects that live for ever, and runs seldom within a task.

@@ -31,7 +31,7 @@ KILLED = (
     [
         ("exits", KILLED),
         ("killed", KILLED),
-        ("crashes", f"crashed in step 'fragile' at each of 4 attempts, at {dying.__file__}, line "),
+        ("crashes", "crashed in step 'fragile' at each of 4 attempts, at "),
     ],
 )
 @pytest.mark.parametrize("one_task", [True, False], ids=["one stage", "spread"])
@@ -43,6 +43,8 @@ def test_a_worker_that_dies(spark: SparkSession, how: str, told: str, one_task: 
     assert text.endswith(AGAIN) and "\n" not in text
     assert caught.value.__suppress_context__, "Spark's text would be shown as well"
     if how == "crashes":
+        # Another test of the session may have sent the module to its workers.
+        assert "/tests/spark/dying.py, line " in text
         assert "in die (Segmentation fault); most likely by a defect of a compiled package" in text
 
 
