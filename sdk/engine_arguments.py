@@ -47,7 +47,7 @@ def add_epochs(parser: argparse.ArgumentParser) -> None:
         "--one_task_epochs",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="run an epoch with little work as one Spark task or one stage",
+        help="run an epoch with little work in one Spark task",
     )
     _add_seconds(
         parser,

@@ -20,19 +20,7 @@ from headrace.lowlevel.intervals.interval import SPACE, Interval
 from headrace.lowlevel.intervals.interval_runs import IntervalRun, intervals_of, runs_of
 from headrace.lowlevel.intervals.sequencer import NO_SEQUENCER, Sequencer
 
-__all__ = ["SPACE", "Interval", "IntervalMap", "Wants", "everything", "key_position"]
-
-Wants = Callable[[Interval], bool]
-"""Predicate: whether this process sends the records for an interval. If not, another one sends them."""
-
-
-def everything(interval: Interval) -> bool:
-    """A `Wants` that is always true, for a process that sends all records.
-
-    >>> everything(Interval(0, 0, SPACE))
-    True
-    """
-    return True
+__all__ = ["SPACE", "Interval", "IntervalMap", "key_position"]
 
 
 def key_position(key_hash: bytes) -> int:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers, first_indices, is_direct, is_key_column, numbered
 from headrace.lowlevel.columnar.tuple_keys import TupleKeys
-from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap, Wants, everything
+from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
 from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema, concatenated, shape_of_key
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.record import KeyExtractor
@@ -59,9 +59,8 @@ class ColumnBuffer:
         self,
         intervals: IntervalMap,
         hash_keys: Callable[[Sequence[object]], list[tuple[bytes, bytes]]],
-        wants: Wants = everything,
     ) -> Iterable[tuple[Interval, ColumnBlock]]:
-        """Empty the buffer. Returns a block for each interval that `wants` accepts; drops records for other intervals.
+        """Empty the buffer. Returns a block for each interval that has records.
 
         `hash_keys` returns the encoding and 16-byte hash of each key; keys of type `bytes` are encodings already.
         """
@@ -75,7 +74,7 @@ class ColumnBuffer:
         hashed_keys = hash_keys(self._keys(key, columns, batch.table.take(first_rows), first_rows))
         positions = intervals.indices_of([key_hash for _, key_hash in hashed_keys])
         order = np.argsort(positions, kind="stable")
-        return self._blocks(batch, numbers, hashed_keys, positions, order, intervals, wants)
+        return self._blocks(batch, numbers, hashed_keys, positions, order, intervals)
 
     def _keys(self, key: ValueSchema, columns: list[pa.Array], table: pa.RecordBatch, rows: pa.Array) -> list[object]:
         """The key of each row of `table`, encoded if equal keys could differ in type; `rows`: indices in `columns`."""
@@ -97,7 +96,6 @@ class ColumnBuffer:
         positions: Numbers,
         order: Numbers,
         intervals: IntervalMap,
-        wants: Wants,
     ) -> Iterable[tuple[Interval, ColumnBlock]]:
         """A block for each interval; keys in order of first appearance, the records of a key in order of arrival."""
         # Short numbers are sorted by radix, in a quarter of the time.
@@ -110,8 +108,6 @@ class ColumnBuffer:
         edges = [0, *(np.flatnonzero(np.diff(sorted_positions)) + 1).tolist(), len(order)]
         for low, high in pairwise(edges):
             interval = intervals.intervals[int(sorted_positions[low])]
-            if not wants(interval):
-                continue
             block_keys = [hashed_keys[number] for number in order[low:high].tolist()]
             begin = int(ends[low - 1]) if low else 0
             records = batch.taken(by_key[begin : int(ends[high - 1])])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from headrace.lowlevel.coders.coder import STANDARD_KEYS
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap, Wants, everything
+from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.records.block import Block, out_of_time
 from headrace.lowlevel.records.column_batch import ColumnBatch
@@ -146,15 +146,10 @@ class PartitionBuffer:
                 return index
         return 0
 
-    def take_blocks(
-        self, intervals: IntervalMap, hash_keys: HashKeys, wants: Wants = everything
-    ) -> dict[Interval, Block]:
-        """Empty the buffer. Returns a block for each interval, with the keys in order of first appearance.
-
-        Drops records for intervals that `wants` does not accept.
-        """
+    def take_blocks(self, intervals: IntervalMap, hash_keys: HashKeys) -> dict[Interval, Block]:
+        """Empty the buffer. Returns a block for each interval, with the keys in order of first appearance."""
         if self._columns.size:
-            return dict(self._columns.take_blocks(intervals, hash_keys, wants))
+            return dict(self._columns.take_blocks(intervals, hash_keys))
         if not self._keys:
             return {}
         grouped = _grouped(self._keys, intervals, hash_keys)
@@ -164,8 +159,6 @@ class PartitionBuffer:
         blocks = {}
         for part in grouped.parts:
             interval = intervals.intervals[part.position]
-            if not wants(interval):
-                continue
             order = grouped.order[part.records]
             blocks[interval] = Block(
                 self.consumer,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap, Wants, everything
+from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.record import Batch
@@ -35,7 +35,6 @@ class Router:
         key_hashes: A cache that the process keeps from task to task; None for one of the router's own.
         watermarks: Computation -> its input low watermark before this epoch, microseconds UTC. A part of its step that
             runs before the shuffle counts elements behind that as late.
-        wants: Whether this task ships records for an interval.
     """
 
     def __init__(
@@ -46,12 +45,10 @@ class Router:
         order: Sequence[str] | None = None,
         key_hashes: KeyHashCache | None = None,
         watermarks: Mapping[str, int] | None = None,
-        wants: Wants = everything,
     ) -> None:
         self._intervals = intervals
         self._order = topology.inline_order() if order is None else order
         self._ship = ship
-        self._wants = wants
         self._hash_keys = (KeyHashCache() if key_hashes is None else key_hashes).of
         self._buffers: dict[str, list[PartitionBuffer]] = {}
         self._inlines: dict[str, list[Inline]] = {}
@@ -121,9 +118,7 @@ class Router:
         self.emit(node.dead_letters, letters)
 
     def _send(self, buffer: PartitionBuffer) -> None:
-        for interval, block in buffer.take_blocks(
-            self._intervals[buffer.consumer], self._hash_keys, self._wants
-        ).items():
+        for interval, block in buffer.take_blocks(self._intervals[buffer.consumer], self._hash_keys).items():
             self._ship(interval, block)
 
     def close(self) -> None:

@@ -100,9 +100,8 @@ class RunOptions:
     can be processed in half of this time, at least 1,000 and at most `max_records_per_epoch` (one million if that is
     None). None: no aim."""
     one_task_epochs: bool = True
-    """Whether Spark may run a small epoch without a shuffle between the levels: as one task, if the measured times say
-    that this is faster; or as one stage in which several tasks each read all input, if no user code runs before the
-    key is known. The local runner ignores this option, as it has one process."""
+    """Whether Spark may run a small epoch in one task, without a shuffle between the levels, if the measured times say
+    that this is faster. The local runner ignores this option, as it has one process."""
     task_idle_seconds: float = 60.0
     """Seconds that a Spark task which has run small epochs waits for another one before it leaves its slot to others.
     While it stays, such an epoch needs no Spark job and takes milliseconds. 0: no task stays."""

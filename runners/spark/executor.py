@@ -13,15 +13,14 @@ from pyspark.sql import SparkSession
 from headrace.lowlevel.checkpoint import FileChain, Snapshot, SnapshotOrder
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.intervals.interval_map import IntervalMap
-from headrace.lowlevel.topology.redundant_reads import obstacle_to_reading_twice
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.background_calls import PendingCall, Release, Threads
 from headrace.runners.engine.messages import EpochSpec, Kind, Message, unpack, work_messages
 from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.dataframe.streaming import close_streams
 from headrace.runners.spark.jobs.epoch_job import EpochJob, fits_one
-from headrace.runners.spark.jobs.resident_tasks import ResidentTasks
-from headrace.runners.spark.jobs.single_stage import limited, was_too_much, was_unlike
+from headrace.runners.spark.jobs.one_task import limited, was_too_much
+from headrace.runners.spark.jobs.resident_task import ResidentTask
 from headrace.runners.spark.jobs.snapshot_job import SnapshotJob
 from headrace.runners.spark.jobs.stage_function import WORKED
 from headrace.runners.spark.jobs.stage_policy import StageExtent
@@ -43,7 +42,7 @@ class SparkExecutor:
         code: What `packed` made of the topology.
         bind: Returns a topology with injectors of the Spark runner in place of DataFrames.
         pack_payload: Makes the payload of tasks from what `packed` returned.
-        one_task_epochs: Whether an epoch of little work may run in one stage.
+        one_task_epochs: Whether an epoch of little work may run in one task.
         task_idle_seconds: How long a task that runs such epochs stays without one; 0 if each has a job of its own.
         run: Name of the run on the hosts of its workers.
         printed: What takes the output of tasks; None if that goes to Spark's logs.
@@ -81,78 +80,66 @@ class SparkExecutor:
     def splits(self) -> int:
         """Return into how many splits input should be cut.
 
-        The number is 1 if each task of the next epoch is likely to read all splits, as each part of a file is opened
-        separately; else it is the number of tasks that run at once.
+        The number is 1 if the next epoch is likely to run in one task, as each part of a file is opened separately;
+        else it is the number of tasks that run at once.
         """
-        return 1 if self._extent.foresees_one_reader() else self.parallelism
+        return 1 if self._extent.foresees_one_task() else self.parallelism
 
     def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], messages: Sequence[Message]) -> list[Message]:
         """Run an epoch as a Spark job. Raises `SparkJobError`.
 
-        If the epoch is tried in one stage and turns out to be unsuitable for it, a second job runs it with shuffles.
+        If the epoch is tried in one task and turns out to be too large for it, a second job runs it with shuffles.
         """
-        if (results := self._run_in_one_stage(spec, splits, messages)) is not None:
+        if (results := self._run_in_one_task(spec, splits, messages)) is not None:
             return results
-        self._extent.run_level_by_level()
         self._resident.give_back()
         began = time.perf_counter()
         results = self._job(spec).run(spec.epoch, [*work_messages(spec, splits), *messages], self.parallelism)
         return self._noted(results, began, is_one=False)
 
-    def _run_in_one_stage(
+    def _run_in_one_task(
         self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], messages: Sequence[Message]
     ) -> list[Message] | None:
-        """Run an epoch in one stage if the expected amount of work suits that.
+        """Run an epoch in one task if the expected amount of work suits that.
 
-        Returns None if it does not, or if the tasks gave up because the epoch is too large or their input differs.
+        Returns None if it does not, or if the task gave up because the epoch is too large.
         """
         reading = [split for _, split in splits]
-        is_one = self._extent.choose_one_task(reading)
-        if not is_one and not self._extent.is_alike():
+        if not self._extent.choose_one_task(reading):
             return None
-        width = 1 if is_one else min(spec.tasks, self.parallelism)
-        staying = self._resident.prepare(spec.epoch, width)
-        if is_one := is_one or staying == 1:
-            # One task of the engine at each level, as each has costs of its own; it works out the watermarks itself.
-            spec = self._one_task.of(spec)
-            messages = [(0, *message[1:]) for message in messages if message[2] != Kind.CONTROL]
+        # One task of the engine at each level, as each has costs of its own; it works out the watermarks itself.
+        spec = self._one_task.of(spec)
+        messages = [(0, *message[1:]) for message in messages if message[2] != Kind.CONTROL]
         inputs = [*work_messages(spec, limited(splits, self._extent.limit(reading))), *messages]
         if not fits_one(inputs):
             return None
         began = time.perf_counter()
-        results = self._resident.run(spec.epoch, spec.tasks, inputs, staying) if staying else None
+        results = self._resident.run(spec.epoch, inputs)
         if results is None:
-            if not is_one:
-                self._resident.give_back()
-            results = self._job(spec).run_in_one_stage(spec.epoch, inputs, 1 if is_one else width)
+            results = self._job(spec).run_in_one_task(spec.epoch, inputs)
         if was_too_much(results):
-            self._extent.avoid_one_stage()
+            self._extent.avoid_one_task()
             return None
-        if was_unlike(results):
-            _log.info("epoch %d: what it reads may differ from reader to reader, so it is read once", spec.epoch)
-            self._extent.forbid_reading_alike()
-            return None
-        return self._noted(results, began, is_one)
+        return self._noted(results, began, is_one=True)
 
     def _noted(self, messages: Sequence[Message], began: float, is_one: bool) -> list[Message]:
         """Return the messages except those of kind `WORKED`, whose times are passed to the stage policy."""
         if self._printed is not None:
             # Before what the driver prints of the epoch.
             self._printed.drain()
-        busy = sum(cast(tuple[float, bytes], unpack(blob))[0] for _, _, kind, blob in messages if kind == WORKED)
+        busy = sum(cast(float, unpack(blob)) for _, _, kind, blob in messages if kind == WORKED)
         self._extent.took(time.perf_counter() - began, busy, is_one)
         return [message for message in messages if message[2] != WORKED]
 
     def _new_extent(self) -> StageExtent:
-        may_read_twice = obstacle_to_reading_twice(self.topology) is None
-        return StageExtent(len(self.topology.levels()), self.parallelism, self._one_task_epochs, may_read_twice)
+        return StageExtent(len(self.topology.levels()), self.parallelism, self._one_task_epochs)
 
-    def _new_resident(self) -> ResidentTasks:
+    def _new_resident(self) -> ResidentTask:
         address = driver_address(self._session)
         if address is None and self._one_task_epochs and self._task_idle_seconds > 0:
             _log.info("Spark encrypts its connections, so no task stays for small epochs: each of them is a job")
         idle_seconds = self._task_idle_seconds if self._one_task_epochs else 0.0
-        return ResidentTasks(self._session, self._payload, address, idle_seconds)
+        return ResidentTask(self._session, self._payload, address, idle_seconds)
 
     def _job(self, spec: EpochSpec) -> EpochJob:
         if (job := self._jobs.get(spec.tasks)) is None:

@@ -19,7 +19,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner, WriteToSpark
 from headrace.runners.spark.jobs.epoch_job import EpochJob
-from headrace.runners.spark.jobs.resident_tasks import ResidentTasks
+from headrace.runners.spark.jobs.resident_task import ResidentTask
 from headrace.transforms.window import FixedWindows, TimestampedValue
 from tests.spark import lives
 
@@ -87,7 +87,7 @@ def a_death(place: str) -> None:
 
 def ways() -> Callable[[], dict[str, int]]:
     """Count how epochs are run from now on."""
-    counted = dict.fromkeys(("levels", "one stage", "task that stays"), 0)
+    counted = dict.fromkeys(("levels", "one task", "task that stays"), 0)
 
     def count(owner: type, name: str, way: str) -> None:
         inner = getattr(owner, name)
@@ -100,8 +100,8 @@ def ways() -> Callable[[], dict[str, int]]:
         setattr(owner, name, counting)
 
     count(EpochJob, "run", "levels")
-    count(EpochJob, "run_in_one_stage", "one stage")
-    count(ResidentTasks, "run", "task that stays")
+    count(EpochJob, "run_in_one_task", "one task")
+    count(ResidentTask, "run", "task that stays")
     return lambda: dict(counted)
 
 

@@ -24,7 +24,7 @@ from typing import cast
 from headrace.lowlevel import BaseInjector, Batch, CallSink, Computation, Context, Delivery, Record, Topology
 from headrace.lowlevel.injectors.injector import MemorySplit
 from headrace.runners.engine.options import RunOptions
-from headrace.runners.spark.jobs import resident_task, resident_tasks
+from headrace.runners.spark.jobs import resident_task
 from tests.spark.cluster import parent
 from tests.spark.lives import write
 
@@ -233,23 +233,23 @@ def expected(folder: Path) -> Iterator[tuple[int, int]]:
 
 def watch(faults: Faults) -> None:
     """Let the driver note its connections, and let faults strike around its wait for answers."""
-    greeted, answer = resident_task._greeted, resident_task.ResidentTask._answer  # seams of this test
+    greeted, answer = resident_task._greeted, resident_task.ResidentJob._answer  # seams of this test
 
     def noting(accepted: socket.socket, secret: bytes) -> Connection | None:
         if (connection := greeted(accepted, secret)) is not None:
             _connections[:] = [connection]
         return connection
 
-    def answering(self: resident_task.ResidentTask, connection: Connection) -> bytes:
+    def answering(self: resident_task.ResidentJob, connection: Connection) -> bytes:
         faults.may_strike("sent")
         if faults.is_due("answered"):
             connection.poll(10)
             faults.may_strike("answered")
         return answer(self, connection)
 
-    resident_tasks._LOSSES = 1000  # or there would be no task for the later faults
+    resident_task._LOSSES = 1000  # or there would be no task for the later faults
     resident_task._greeted = noting
-    resident_task.ResidentTask._answer = answering  # type: ignore[method-assign]  # a seam
+    resident_task.ResidentJob._answer = answering  # type: ignore[method-assign]  # a seam
 
 
 def main(place: str, *names: str) -> None:

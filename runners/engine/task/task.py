@@ -15,7 +15,6 @@ from headrace.lowlevel.coders.key_classes import MARK
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.injectors.injector import Split, TellingSplit
 from headrace.lowlevel.intervals.balancer import Load
-from headrace.lowlevel.intervals.interval_map import Wants, everything
 from headrace.lowlevel.metric import Collector, at
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.sub_bundles import are_worth_splitting, sub_bundles
@@ -59,8 +58,6 @@ class _Task:
     host: Host
     spec: EpochSpec
     sender: Sender
-    wants: Wants = everything
-    """Which intervals this task sends blocks to."""
 
     def __post_init__(self) -> None:
         self.metrics = Collector(self.spec.clock, self.host.step_begins)
@@ -78,7 +75,6 @@ class _Task:
             program.inline_order,
             program.key_hashes,
             self.spec.committed,
-            self.wants,
         )
 
     def finish(self, holds: dict[str, int]) -> Iterator[Message]:
@@ -128,10 +124,8 @@ class _Task:
         yield from self.stop_next_level()
 
 
-def read_splits(
-    program: PreparedTopology, host: Host, index: int, messages: Iterable[Message], wants: Wants = everything
-) -> Iterator[Message]:
-    """The body of a level-0 task: read splits, run inline computations, send records to the intervals in `wants`."""
+def read_splits(program: PreparedTopology, host: Host, index: int, messages: Iterable[Message]) -> Iterator[Message]:
+    """The body of a level-0 task: read splits, run inline computations, send records to intervals."""
     task: _Task | None = None
     for message in messages:
         if message[2] != Kind.SPLIT:
@@ -139,7 +133,7 @@ def read_splits(
             continue
         work = cast(Work, unpack(message[3]))
         if task is None:
-            task = _Task(program, host, work.spec, Sender(0, index, host.token(), epoch=work.spec.epoch), wants=wants)
+            task = _Task(program, host, work.spec, Sender(0, index, host.token(), epoch=work.spec.epoch))
         if work.stream is not None and work.split is not None:
             try:
                 with task.metrics, at(work.stream):

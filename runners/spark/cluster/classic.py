@@ -148,9 +148,3 @@ class Classic:
     def cancel_all(self) -> None:
         """See `Cluster`."""
         self.session.sparkContext.cancelAllJobs()
-
-    def active_jobs(self) -> int | None:
-        """See `Cluster`."""
-        with suppress(*NO_JAVA):
-            return len(self.session.sparkContext.statusTracker().getActiveJobsIds())
-        return 0

@@ -82,6 +82,3 @@ class Cluster(Protocol):
 
     def cancel_all(self) -> None:
         """Cancel all jobs of the session, or of the cluster's sessions in this program."""
-
-    def active_jobs(self) -> int | None:
-        """Return how many jobs Spark has now, those of other sessions included; None if it does not tell."""

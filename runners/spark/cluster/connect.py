@@ -141,10 +141,6 @@ class Connect:
         """See `Cluster`."""
         self.session.interruptAll()
 
-    def active_jobs(self) -> int | None:
-        """See `Cluster`."""
-        return None
-
 
 def give_up_at_exit(session: SparkSession) -> None:
     """Let the program end at once if the server is gone then, to which Spark's client would talk for ten minutes more.

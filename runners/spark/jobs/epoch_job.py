@@ -2,7 +2,7 @@
 
 The plan is the same in every epoch, so it is built once and only its input changes: messages of a small epoch reach
 level 0 as a local property of the job, which saves most of Spark's work before the first task. Larger input is a
-DataFrame. An epoch of little work may have one stage (`headrace.runners.spark.jobs.single_stage`).
+DataFrame. An epoch of little work may run in one task (`headrace.runners.spark.jobs.one_task`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace.runners.engine.messages import Kind, Message, pack
 from headrace.runners.spark.cluster.classic import NO_JAVA
 from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.jobs.job_error import job_error
-from headrace.runners.spark.jobs.single_stage import SingleStage
+from headrace.runners.spark.jobs.one_task import OneTaskFunction
 from headrace.runners.spark.jobs.stage_function import ROWS_PROPERTY, SCHEMA, StageFunction, messages_of, table_of
 from headrace.runners.spark.pyspark_private import java_text, run_anew
 from headrace.runners.spark.releases import collected, placed
@@ -32,7 +32,7 @@ from headrace.runners.spark.worker.task_payload import TaskPayload
 _SMALL = 64 << 10
 """Bytes of messages that may travel as a property of the job, which each task gets as a whole."""
 _SMALL_IN_ONE = 512 << 10
-"""`_SMALL` for a job of one stage: half a megabyte as a property takes two thirds of the time of a DataFrame."""
+"""`_SMALL` for a job of one task: half a megabyte as a property takes two thirds of the time of a DataFrame."""
 _log = logging.getLogger("headrace.runners.spark.job")
 
 
@@ -46,8 +46,8 @@ class EpochJob:
         self._tasks = tasks
         self._plans: dict[int, DataFrame] = {}
         self._payload = payload
-        self._in_one_stage: dict[int, DataFrame] = {}
-        """Plans of one stage, by the number of its tasks."""
+        self._in_one_task: DataFrame | None = None
+        """The plan of an epoch in one task, made at the first use, as it takes some 10 ms and many runs need none."""
 
     def run(self, epoch: int, messages: Sequence[Message], parallelism: int) -> list[Message]:
         """Run one epoch on messages for any level; returns the messages to the driver."""
@@ -58,25 +58,17 @@ class EpochJob:
         with self._property(epoch, groups):
             return run_plan(self._prepared(len(groups)), f"epoch {epoch}")
 
-    def run_in_one_stage(self, epoch: int, messages: Sequence[Message], width: int = 1) -> list[Message]:
-        """Run one epoch in one stage of `width` tasks, which all get the messages; these must fit (`fits_one`).
-
-        The tasks may give up, see `was_too_much` and `was_unlike`.
-        """
+    def run_in_one_task(self, epoch: int, messages: Sequence[Message]) -> list[Message]:
+        """Run one epoch in one task; the messages to it must fit (`fits_one`). It may give up, see `was_too_much`."""
         if not self._cluster.has_job_properties:
-            stage = SingleStage(self._payload, self._tasks, width, by_property=False)
-            rows = self._cluster.partitioned(table_of([list(messages)] * width))
-            return run_plan(rows.mapInArrow(stage, SCHEMA), f"epoch {epoch}")
+            function = OneTaskFunction(self._payload, by_property=False)
+            rows = self._cluster.partitioned(table_of([list(messages)]))
+            return run_plan(rows.mapInArrow(function, SCHEMA), f"epoch {epoch}")
+        if self._in_one_task is None:
+            self._in_one_task = self._range(1).mapInArrow(OneTaskFunction(self._payload), SCHEMA)
         with self._property(epoch, [list(messages)]):
             # Without a shuffle, Spark has no result of an earlier run of this plan that it could use again.
-            return run_plan(self._one_stage(width), f"epoch {epoch}")
-
-    def _one_stage(self, width: int) -> DataFrame:
-        # Made at the first use, as a plan takes some 10 ms, and many runs need only one of the two kinds.
-        if (plan := self._in_one_stage.get(width)) is None:
-            stage = SingleStage(self._payload, self._tasks, width)
-            plan = self._in_one_stage[width] = self._range(width).mapInArrow(stage, SCHEMA)
-        return plan
+            return run_plan(self._in_one_task, f"epoch {epoch}")
 
     @contextmanager
     def _property(self, epoch: int, groups: list[list[Message]]) -> Iterator[None]:
@@ -99,7 +91,7 @@ class EpochJob:
 
 
 def fits_one(messages: Sequence[Message]) -> bool:
-    """Whether messages to an epoch of one stage are small enough for a property of the job."""
+    """Whether messages to an epoch in one task are small enough for a property of the job."""
     return _fit(messages, _SMALL_IN_ONE)
 
 

@@ -1,7 +1,7 @@
 """A task of Spark that stays: it runs small epochs one after another, without a Spark job for each.
 
 A job of one task holds one of Spark's slots. Its worker process connects to the driver, gets an epoch's messages, runs
-all levels as a task of a `SingleStage` does, and answers with the messages to the driver. Only plans and reports
+all levels as an `OneTaskFunction` does, and answers with the messages to the driver. Only plans and reports
 travel over the connection; state and output go to the checkpoint, and reports carry the tokens of their attempts, as in
 any epoch.
 
@@ -15,13 +15,14 @@ from __future__ import annotations
 import logging
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection
 from secrets import token_bytes, token_hex
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import cast
 
 import pyarrow as pa
@@ -29,11 +30,11 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel.python_private import prove_each_other
 from headrace.runners.engine.messages import Message, pack, unpack
-from headrace.runners.spark.cluster.cluster import DriverAddress
+from headrace.runners.spark.cluster.cluster import Cluster, DriverAddress
 from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.jobs.epoch_job import run_plan
 from headrace.runners.spark.jobs.job_error import SparkJobError
-from headrace.runners.spark.jobs.single_stage import Share, run_stage
+from headrace.runners.spark.jobs.one_task import run_in_one_task
 from headrace.runners.spark.jobs.stage_function import SCHEMA
 from headrace.runners.spark.worker.process import PROCESS
 from headrace.runners.spark.worker.task_payload import TaskPayload
@@ -43,12 +44,16 @@ _HANDSHAKE_SECONDS = 5
 """How long either side waits for the other to prove that it knows the secret."""
 _LOOK_SECONDS = 0.5
 """How often the driver looks whether Spark still runs the task, while it waits for an answer."""
-_SOON_SECONDS = 1.0
-"""How long a further task may wait for a slot."""
 _LEAVE_SECONDS = 5.0
 """How long the driver waits until a task that was asked to leave has left, before it cancels the job."""
 _LEAVE = b""
 """The message by which either side ends the stay."""
+_LOSSES = 3
+"""Lost tasks of a run after which epochs are run as jobs only."""
+_ASK_AGAIN_SECONDS = 1.0
+"""The least time from one question for the number of slots to the next."""
+_COSTS = 100
+"""How many times as long as a question for the number of slots takes there is none after it."""
 CUT = (EOFError, OSError)
 """Errors of a connection whose other end is gone."""
 
@@ -58,7 +63,132 @@ class LeftError(Exception):
 
 
 class ResidentTask:
-    """One job of one task that stays, and the connection to the task.
+    """The task that stays of one run, begun when small epochs come and ended when its slot is needed or nothing comes.
+
+    If the task, its host or its connection is lost, the driver gives the epoch up and runs it as a job.
+
+    Args:
+        session: The engine's session.
+        payload: The payload of all tasks of the run.
+        address: Where the driver listens; None if it may not.
+        idle_seconds: How long the task waits for an epoch before it leaves; 0 for no task that stays.
+    """
+
+    def __init__(
+        self, session: SparkSession, payload: TaskPayload, address: DriverAddress | None, idle_seconds: float
+    ) -> None:
+        self._session, self._payload, self._address = session, payload, address
+        self._idle_seconds = idle_seconds
+        self._is_allowed = address is not None and idle_seconds > 0
+        self._cluster = cluster_of(session)
+        self._slots = _slots_of(self._cluster)
+        self._job: ResidentJob | None = None
+        self._losses = 0
+
+    def run(self, epoch: int, messages: Sequence[Message]) -> list[Message] | None:
+        """Run an epoch; returns the messages to the driver, or None if it has to be a job of its own.
+
+        Args:
+            epoch: Number of the epoch.
+            messages: The messages to the engine's tasks.
+
+        Raises:
+            SparkJobError: The task's job was cancelled from outside, as at a second signal.
+        """
+        if (job := self._begun(epoch)) is None:
+            return None
+        try:
+            job.send(messages)
+            return job.answer()
+        except LeftError:
+            self.give_back()
+        except CUT as error:
+            self._lose(job, epoch, error)
+        return None
+
+    def _begun(self, epoch: int) -> ResidentJob | None:
+        """The job, which is begun for this epoch if there is none; None if no task may stay."""
+        if self._job is not None and not self._slots.are_enough(self._cluster):
+            self.give_back()
+        if self._job is None and self._address is not None and self._is_allowed and self._slots.take(self._cluster):
+            made = self._session, self._payload, self._address, self._idle_seconds, epoch, self._slots.give_back
+            self._job = ResidentJob(*made)
+        return self._job
+
+    def _lose(self, job: ResidentJob, epoch: int, error: Exception) -> None:
+        """Note that the task was lost; too often, and there will be no other."""
+        self._job = None
+        job.end(at_once=True)
+        if job.was_cancelled:
+            assert job.error is not None, "a job that was cancelled has ended by an error"
+            raise job.error
+        self._losses += 1
+        self._is_allowed = self._losses < _LOSSES
+        _log.log(
+            logging.INFO if self._is_allowed else logging.WARNING,
+            "epoch %d: the task that stays was lost (%s: %s), so the epoch is run again as a Spark job%s",
+            epoch,
+            type(error).__name__,
+            str(error) or "the connection has ended",
+            "" if self._is_allowed else f"; that was so {_LOSSES} times, so there will be no such task in this run",
+        )
+
+    def give_back(self, at_once: bool = False) -> None:
+        """End the task, so that Spark has its slot for others; with `at_once` its job is cancelled."""
+        if (job := self._job) is not None:
+            self._job = None
+            job.end(at_once)
+
+
+class Slots:
+    """The slots of Spark that tasks of this process's runs may hold: one is left to other jobs.
+
+    Spark is asked how many slots there are, as executors come and go, but only so often that asking costs little.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._slots = 0
+        self._ask_again_at = 0.0
+        """From when on (`monotonic`) the number counts as old."""
+        self._held = 0
+
+    def take(self, cluster: Cluster) -> bool:
+        """Take a slot for the task of a run; False if there is none, or only the last one."""
+        with self._lock:
+            is_free = self._number(cluster) - self._held > 1
+            self._held += is_free
+            return is_free
+
+    def are_enough(self, cluster: Cluster) -> bool:
+        """Whether the tasks that hold slots still leave one to other jobs, though executors may have gone."""
+        with self._lock:
+            return self._number(cluster) > self._held
+
+    def give_back(self) -> None:
+        """Give back the slot of a task whose job has ended."""
+        with self._lock:
+            self._held -= 1
+
+    def _number(self, cluster: Cluster) -> int:
+        """How many slots there are."""
+        if (began := time.monotonic()) >= self._ask_again_at:
+            self._slots = cluster.slots()
+            ended = time.monotonic()
+            self._ask_again_at = ended + max(_ASK_AGAIN_SECONDS, _COSTS * (ended - began))
+        return self._slots
+
+
+_SLOTS: dict[str, Slots] = {}
+"""Id of Spark's application -> its slots; several runs may use one session."""
+
+
+def _slots_of(cluster: Cluster) -> Slots:
+    return _SLOTS.setdefault(cluster.application(), Slots())
+
+
+class ResidentJob:
+    """The job of a task that stays, and the connection to the task.
 
     Args:
         session: The engine's session.
@@ -131,12 +261,12 @@ class ResidentTask:
         # The second word is that of Spark Connect.
         return self.error is not None and any(word in str(self.error) for word in ("cancelled", "OPERATION_CANCELED"))
 
-    def send(self, tasks: int, share: Share, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message]) -> None:
         """Send the messages of an epoch. Raises `EOFError` or `OSError` if the task is lost."""
         connection = self._wait()
         # Where nobody reads any more, there may be a word from when the task left.
         with suppress(ConnectionError):
-            connection.send_bytes(pack((tasks, share, list(messages))))
+            connection.send_bytes(pack(list(messages)))
 
     def answer(self) -> list[Message]:
         """Wait for the messages to the driver.
@@ -147,11 +277,6 @@ class ResidentTask:
         if answer == _LEAVE:
             raise LeftError
         return cast("list[Message]", unpack(answer))
-
-    def comes_soon(self) -> bool:
-        """Whether the task connects soon; other tasks may be before it in Spark's queue."""
-        self._is_there.wait(_SOON_SECONDS)
-        return self._connection is not None
 
     def _wait(self) -> Connection:
         """Wait until the task has connected; like any task, it may have to wait for a slot. Raises `EOFError`."""
@@ -244,8 +369,8 @@ class _EpochLoop:
             request = connection.recv_bytes()
             if request == _LEAVE:
                 return
-            tasks, share, messages = cast("tuple[int, Share, list[Message]]", unpack(request))
+            messages = cast("list[Message]", unpack(request))
             with PROCESS.epoch(self.payload) as (contents, host):
-                answer = list(run_stage(contents.program, host, tasks, share, messages))
+                answer = list(run_in_one_task(contents.program, host, messages))
             connection.send_bytes(pack(answer))
         connection.send_bytes(_LEAVE)

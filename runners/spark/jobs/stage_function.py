@@ -30,7 +30,7 @@ _BLOB: Callable[[pa.Scalar], bytes] = methodcaller("as_py")
 _BATCH_BYTES = 4 << 20
 """Size of messages at which a batch leaves the task: they are copied into Arrow's memory, and again to leave."""
 WORKED = 100
-"""Kind of the message from each of Spark's tasks to the executor: seconds of work, and `RecordsRead.digest`, packed."""
+"""Kind of the message from each of Spark's tasks to the executor: seconds of work, packed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class StageFunction:
             yield from batches_of(host.finish(worked(output, began)))
 
 
-def worked(messages: Iterable[Message], began: float, digest: Callable[[], bytes] = bytes) -> Iterator[Message]:
-    """The messages, then one of kind `WORKED`: seconds since `began` (a `perf_counter`), and the result of `digest`."""
+def worked(messages: Iterable[Message], began: float) -> Iterator[Message]:
+    """The messages, then one of kind `WORKED`: seconds since `began` (a `perf_counter`)."""
     yield from messages
-    yield (0, DRIVER, WORKED, pack((time.perf_counter() - began, digest())))
+    yield (0, DRIVER, WORKED, pack(time.perf_counter() - began))
 
 
 def messages_of_property(task: TaskContext, index: int, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:

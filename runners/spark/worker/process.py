@@ -15,16 +15,39 @@ from contextlib import contextmanager
 import pyarrow as pa
 from pyspark import TaskContext
 
+from headrace.lowlevel.errors import HeadraceError
 from headrace.runners.spark.memory.allocator import settle
 from headrace.runners.spark.worker.host import SparkHost
 from headrace.runners.spark.worker.last_step import LastStep
 from headrace.runners.spark.worker.loaded_runs import LoadedRuns
 from headrace.runners.spark.worker.printed_output import flush, printing_to
-from headrace.runners.spark.worker.records_read import RecordsRead
 from headrace.runners.spark.worker.task_payload import PayloadContents, TaskPayload
 
 PROGRAM_PATH = "_HEADRACE_PROGRAM_PATH"
 """Environment variable of a worker whose PYTHONPATH has all that the program has added to its search path."""
+MOST_SECONDS = 2.0
+"""Seconds after which a task gives up an epoch that runs in one task, so that several tasks can share its work."""
+
+
+class TooMuchError(HeadraceError, RuntimeError):
+    """An epoch is too large for one task. Nothing of it is committed; the executor runs it again, level by level."""
+
+
+class RecordsRead:
+    """Counts the records that the current task of this process reads in an epoch that runs in one task."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin an epoch."""
+        self._began, self._records = time.perf_counter(), 0
+
+    def add(self, records: int, most: int) -> None:
+        """Count records of an epoch that may have `most` of them. Raises `TooMuchError`."""
+        self._records += records
+        if self._records > most or time.perf_counter() - self._began > MOST_SECONDS:
+            raise TooMuchError("an epoch has too many records for one task")
 
 
 class GarbageThresholds:

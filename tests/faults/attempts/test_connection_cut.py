@@ -13,11 +13,10 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.lowlevel.intervals.interval_map import Wants
 from headrace.runners.engine.messages import DRIVER, Kind, Message
 from headrace.runners.spark.cluster.cluster import DriverAddress
-from headrace.runners.spark.jobs import resident_task, resident_tasks
-from headrace.runners.spark.jobs.resident_tasks import ResidentTasks
+from headrace.runners.spark.jobs import resident_task
+from headrace.runners.spark.jobs.resident_task import ResidentTask
 from headrace.runners.spark.worker.task_payload import TaskPayload
 from tests.depth import faults
 from tests.faults.fulldisk import spread
@@ -81,13 +80,13 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
     def epoch(payload: TaskPayload) -> Iterator[tuple[SimpleNamespace, None]]:
         yield SimpleNamespace(program=None), None
 
-    def run_stage(program: None, host: None, tasks: int, wants: Wants, messages: list[Message]) -> list[Message]:
+    def run_in_one_task(program: None, host: None, messages: list[Message]) -> list[Message]:
         return answer_to(messages)
 
     monkeypatch.setattr(resident_task, "PROCESS", SimpleNamespace(epoch=epoch))
-    monkeypatch.setattr(resident_task, "run_stage", run_stage)
+    monkeypatch.setattr(resident_task, "run_in_one_task", run_in_one_task)
     monkeypatch.setattr(resident_task, "run_plan", lambda plan, description: list(plan([])))
-    monkeypatch.setattr(resident_tasks, "_SLOTS", {})
+    monkeypatch.setattr(resident_task, "_SLOTS", {})
     frame = SimpleNamespace(mapInArrow=lambda loop, schema: loop)
     context = SimpleNamespace(
         applicationId="application",
@@ -100,12 +99,12 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
 
 def live(session: SparkSession) -> tuple[list[int], list[int]]:
     """Epochs until the task has answered some, in the order of epochs: those answered, and those that are jobs."""
-    resident = ResidentTasks(session, TaskPayload(b"", b""), HERE, 60.0)
+    resident = ResidentTask(session, TaskPayload(b"", b""), HERE, 60.0)
     answered: list[int] = []
     jobs: list[int] = []
     for epoch in range(400):
         messages = [(0, 1, Kind.SPLIT, b"%d of %d" % (number, epoch)) for number in range(2)]
-        if not (width := resident.prepare(epoch, 1)) or (got := resident.run(epoch, 1, messages, width)) is None:
+        if (got := resident.run(epoch, messages)) is None:
             jobs.append(epoch)
             time.sleep(0.005)
         else:
@@ -130,8 +129,8 @@ def test_the_connection_is_cut_after_every_byte(
         run.fire(wire.was_cut)
         assert len(answered) == EPOCHS, f"after {at} bytes no other task has come"
         run.compare(range(len(answered) + len(jobs)), answered + jobs, "epochs")
-        assert resident_tasks._SLOTS["application"].take(), f"after {at} bytes the slot was not given back"
-        resident_tasks._SLOTS["application"].give_back()
+        assert resident_task._SLOTS["application"].take(), f"after {at} bytes the slot was not given back"
+        resident_task._SLOTS["application"].give_back()
     deadline = time.monotonic() + 10
     while left := [each.name for each in enumerate() if each.name.startswith(("wire", "headrace-resident"))]:
         assert time.monotonic() < deadline, left

@@ -23,7 +23,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.runners.engine.driver import running_topology
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.spark import SparkRunner
-from headrace.runners.spark.jobs import resident_task, resident_tasks
+from headrace.runners.spark.jobs import resident_task
 from headrace.runners.spark.jobs.epoch_job import EpochJob
 from headrace.runners.spark.jobs.job_error import SparkJobError
 
@@ -87,7 +87,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def noting(run):
         return lambda self, epoch, *rest: (epochs.append(epoch), run(self, epoch, *rest))[1]
 
-    for name in ("run", "run_in_one_stage"):
+    for name in ("run", "run_in_one_task"):
         monkeypatch.setattr(EpochJob, name, noting(getattr(EpochJob, name)))
     return epochs
 
@@ -155,7 +155,7 @@ def test_no_task_stays_if_told_so(spark: SparkSession, tmp_path: Path, jobs: lis
 def test_ten_tasks_are_killed_while_they_work(
     spark: SparkSession, tmp_path: Path, jobs: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resident_tasks, "_LOSSES", 100)
+    monkeypatch.setattr(resident_task, "_LOSSES", 100)
     seen: Seen = []
 
     def accident(number: int) -> None:
@@ -240,8 +240,8 @@ def test_a_connection_that_is_cut(
 ) -> None:
     seen: Seen = []
     cut: list[int] = []
-    answer = resident_task.ResidentTask._answer
-    send = resident_task.ResidentTask.send
+    answer = resident_task.ResidentJob._answer
+    send = resident_task.ResidentJob.send
 
     def shut(self) -> None:
         cut.append(1)
@@ -260,8 +260,8 @@ def test_a_connection_that_is_cut(
             shut(self)
         return answer(self, connection)
 
-    monkeypatch.setattr(resident_task.ResidentTask, "send", sending)
-    monkeypatch.setattr(resident_task.ResidentTask, "_answer", answering)
+    monkeypatch.setattr(resident_task.ResidentJob, "send", sending)
+    monkeypatch.setattr(resident_task.ResidentJob, "_answer", answering)
     run(spark, topology(seen, Numbers(60)), tmp_path)
     assert cut and found(seen) == expected(60)
 

@@ -34,7 +34,7 @@ KILLED = (
         ("crashes", "crashed in step 'fragile' at each of 4 attempts, at "),
     ],
 )
-@pytest.mark.parametrize("one_task", [True, False], ids=["one stage", "spread"])
+@pytest.mark.parametrize("one_task", [True, False], ids=["one task", "spread"])
 def test_a_worker_that_dies(spark: SparkSession, how: str, told: str, one_task: bool) -> None:
     with pytest.raises(SparkJobError) as caught:
         SparkRunner(spark, intervals=2).run_topology(dying.topology(how), RunOptions(one_task_epochs=one_task))

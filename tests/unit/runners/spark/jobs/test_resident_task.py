@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection
@@ -15,12 +15,12 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
+from headrace.runners.engine.messages import Message
 from headrace.runners.spark.cluster.classic import Classic
 from headrace.runners.spark.cluster.cluster import Cluster, DriverAddress
 from headrace.runners.spark.cluster.connect import Connect
-from headrace.runners.spark.jobs import resident_task, resident_tasks
-from headrace.runners.spark.jobs.resident_task import _EpochLoop, _greeted, _joined
-from headrace.runners.spark.jobs.resident_tasks import ResidentTasks, Slots
+from headrace.runners.spark.jobs import resident_task
+from headrace.runners.spark.jobs.resident_task import ResidentTask, Slots, _EpochLoop, _greeted, _joined
 from headrace.runners.spark.session import driver_address
 from headrace.runners.spark.worker.task_payload import TaskPayload
 
@@ -139,41 +139,29 @@ def test_no_task_stays(
     parallelism: int, address: DriverAddress | None, idle_seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
-        resident = ResidentTasks(session(parallelism), TaskPayload(b"", b""), address, idle_seconds)
-        assert [resident.prepare(epoch, width) for epoch in range(3) for width in (1, 2)] == [0] * 6
+        resident = ResidentTask(session(parallelism), TaskPayload(b"", b""), address, idle_seconds)
+        assert [resident.run(epoch, []) for epoch in range(3)] == [None] * 3
         resident.give_back()
     assert not caplog.records
 
 
-class Waiting:
-    """A task; only the first one of a test gets a slot of Spark."""
+class Answering:
+    """The job of a task, which answers each epoch."""
 
-    made: list[Waiting]
+    made: list[Answering]
 
     def __init__(self, *arguments: object) -> None:
         self.ended = cast("Callable[[], None]", arguments[-1])
-        self.has_ended, self.is_first = False, not self.made
         self.made.append(self)
 
-    def comes_soon(self) -> bool:
-        return self.is_first
+    def send(self, messages: Sequence[Message]) -> None:
+        pass
+
+    def answer(self) -> list[Message]:
+        return []
 
     def end(self, at_once: bool = False) -> None:
-        self.has_ended = True
         self.ended()
-
-
-def test_a_further_task_that_has_no_slot_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when an executor is lost, and Spark still says that it has as many slots."""
-    monkeypatch.setattr(Waiting, "made", [], raising=False)
-    monkeypatch.setattr(resident_tasks, "ResidentTask", Waiting)
-    monkeypatch.setattr(resident_tasks, "_SLOTS", {})
-    monkeypatch.setattr(ResidentTasks, "_is_another_job", lambda self: False)
-    resident = ResidentTasks(session(2), TaskPayload(b"", b""), DriverAddress("a", "a"), 60.0)
-    assert [resident.prepare(epoch, 2) for epoch in range(3)] == [1, 1, 1]
-    assert [task.has_ended for task in Waiting.made] == [False, True]
-    monkeypatch.setattr(resident_tasks.time, "monotonic", lambda: time.perf_counter() + 1e9)
-    assert resident.prepare(3, 2) == 1 and len(Waiting.made) == 3, "it is tried again later"
 
 
 class Changing:
@@ -190,14 +178,13 @@ class Changing:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What `monotonic` says; a test may change it."""
     now = [1000.0]
-    monkeypatch.setattr(resident_tasks.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(resident_task.time, "monotonic", lambda: now[0])
     return now
 
 
 def test_a_slot_is_left_as_executors_come_and_go(clock: list[float]) -> None:
     cluster, slots = cast(Cluster, Changing(1, 3, 2, 1)), Slots()
-    assert not slots.take(cluster) and slots.take_further(cluster), "the only slot is for those that leave soon"
-    slots.give_further_back()
+    assert not slots.take(cluster), "the only slot is for other jobs"
     assert not slots.take(cluster), "Spark is not asked each time"
     clock[0] += 1
     assert slots.take(cluster) and slots.take(cluster) and slots.are_enough(cluster), "of three"
@@ -228,17 +215,18 @@ def test_a_costly_question_is_seldom_asked(clock: list[float]) -> None:
 def test_a_task_that_stays_leaves_when_it_holds_the_last_slot(
     monkeypatch: pytest.MonkeyPatch, clock: list[float]
 ) -> None:
-    monkeypatch.setattr(Waiting, "made", [], raising=False)
-    monkeypatch.setattr(resident_tasks, "ResidentTask", Waiting)
-    monkeypatch.setattr(resident_tasks, "_SLOTS", {})
+    monkeypatch.setattr(Answering, "made", [], raising=False)
+    monkeypatch.setattr(resident_task, "ResidentJob", Answering)
+    monkeypatch.setattr(resident_task, "_SLOTS", {})
     numbers = [2, 2, 1, 1, 2]
     monkeypatch.setattr(Classic, "slots", lambda self: numbers.pop(0))
-    resident = ResidentTasks(session(2), TaskPayload(b"", b""), DriverAddress("a", "a"), 60.0)
+    resident = ResidentTask(session(2), TaskPayload(b"", b""), DriverAddress("a", "a"), 60.0)
     found = []
     for epoch in range(5):
-        found.append(resident.prepare(epoch, 1))
+        found.append(resident.run(epoch, []) is not None)
         clock[0] += 1
-    assert found == [1, 1, 0, 0, 1]
+    assert found == [True, True, False, False, True]
+    assert len(Answering.made) == 2
 
 
 @pytest.mark.parametrize(

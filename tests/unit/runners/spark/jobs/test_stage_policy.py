@@ -51,7 +51,7 @@ def test_trials_and_what_stays_as_it_is_are_foreseen() -> None:
     extent = StageExtent(1, 2)
     foreseen, ways = [], []
     for _ in range(120):
-        foreseen.append(extent.foresees_one_reader())
+        foreseen.append(extent.foresees_one_task())
         ways += epochs(extent, 1, one=0.10, spread=0.19, work=0.2, share=0.35)
     assert sum(before != after for before, after in zip(foreseen, ways, strict=True)) < 5, (
         "whenever a trial is thought of"
@@ -100,68 +100,12 @@ def test_one_slow_epoch_changes_nothing_three_do() -> None:
 def test_one_that_was_too_much_keeps_off_for_some_epochs() -> None:
     extent = StageExtent(1, 2)
     extent.took(0.05, busy=0.005, is_one=True)
-    extent.avoid_one_stage()
+    extent.avoid_one_task()
     assert [extent.choose_one_task([]) for _ in range(10)] == [False] * 8 + [True] * 2
 
 
-class Telling(OfUnknownSize):
-    def told(self) -> object:
-        return None
-
-
-def busy(levels: int, width: int, is_allowed: bool = True, reads_alike: bool = False) -> StageExtent:
-    """One whose epochs have so much work that one task is out of the question."""
-    extent = StageExtent(levels, width, is_allowed, reads_alike)
-    extent.took(1.51, busy=1.5, is_one=True)
-    return extent
-
-
-def is_alike(extent: StageExtent, splits: Sequence[Split]) -> bool:
-    """Whether the next epoch is for several tasks that read the same."""
-    return not extent.choose_one_task(splits) and extent.is_alike()
-
-
-def test_what_is_not_large_is_read_by_several_tasks_where_that_may_be() -> None:
-    assert is_alike(busy(1, 2, reads_alike=True), records(2_000))
-    assert not is_alike(busy(1, 2), records(2_000))
-    assert not is_alike(busy(1, 2, reads_alike=True), records(200_000))
-    assert not is_alike(busy(1, 2, reads_alike=True), [OfUnknownSize()])
-    assert not is_alike(busy(1, 2, reads_alike=True), [*records(2_000), Telling()])
-    assert not is_alike(busy(1, 1, reads_alike=True), records(2_000))
-    assert not is_alike(busy(1, 5, reads_alike=True), records(2_000))
-    assert not is_alike(busy(1, 2, is_allowed=False, reads_alike=True), records(2_000))
-
-
-def test_epochs_of_unknown_size_are_thought_to_be_as_large_as_those_before() -> None:
-    extent = busy(1, 2, reads_alike=True)
-    extent.read(2_000)
-    assert is_alike(extent, [OfUnknownSize()])
-    assert extent.foresees_one_reader()
-    extent.read(200_000)
-    assert not is_alike(extent, [OfUnknownSize()])
-    assert not extent.foresees_one_reader()
-
-
-def test_after_readers_that_differed_epochs_are_spread() -> None:
-    extent = busy(1, 2, reads_alike=True)
-    extent.forbid_reading_alike()
-    assert not is_alike(extent, records(2_000))
-    assert not extent.foresees_one_reader()
-
-
-def test_what_an_epoch_took_is_learned_of_the_way_that_it_went() -> None:
-    """One that was given up in a stage of its own is spread after all, and says nothing of that stage."""
-    extent = busy(1, 2, reads_alike=True)
-    assert is_alike(extent, records(2_000))
-    extent.run_level_by_level()
-    extent.took(60.0, busy=0.6, is_one=False)
-    extent.took(0.64, busy=0.6, is_one=True)
-    assert is_alike(extent, records(2_000)), "0.045 s besides, as long as nothing else was measured"
-
-
 def test_an_epoch_of_next_to_nothing_stays_in_one_task() -> None:
-    """Several readers would take two milliseconds less by what is known, and more of the processors."""
-    extent = StageExtent(1, 2, reads_alike=True)
+    extent = StageExtent(1, 2)
     assert extent.choose_one_task(records(10))
     for _ in range(20):
         extent.took(0.05, busy=0.005, is_one=True)
@@ -175,22 +119,6 @@ def test_a_task_that_stays_is_not_given_up_for_what_a_job_cannot_spare() -> None
     for _ in range(40):
         assert extent.choose_one_task([])
         extent.took(0.045, busy=0.04, is_one=True)
-
-
-@given(work=st.floats(0.01, 0.9), share=st.floats(0.4, 1.2), besides=st.floats(0.04, 0.2))
-def test_between_one_task_and_several_readers_it_settles_on_what_is_quicker(
-    work: float, share: float, besides: float
-) -> None:
-    extent = StageExtent(1, 2, reads_alike=True)
-    extent.read(2_000)
-    one, alike = 0.04 + work, besides + work / share / 2
-    ways = []
-    for _ in range(400):
-        ways.append(extent.choose_one_task([OfUnknownSize()]))
-        extent.took(*((one, work) if ways[-1] else (alike, work / share)), ways[-1])
-        extent.read(2_000)
-    if abs(one - alike) > 0.25 * max(one, alike):
-        assert ways[200:].count(one < alike) > 0.9 * 200
 
 
 @given(
