@@ -180,8 +180,8 @@ def _said(error: BaseException, folder: str) -> str:
     text = re.sub(r"0x[0-9a-f]{6,}", "0x…", text).replace(str(ROOT), "ROOT")
     # Ports that were free, or were not.
     text = re.sub(r"\b(127\.0\.0\.1:|port )\d{4,}", r"\1…", text)
-    # So do the marks below a line of a program.
-    return "\n".join(line.rstrip() for line in text.splitlines() if line.strip(" ~^"))
+    lines = [line.strip(_FRAME) for line in text.splitlines() if line.strip(_FRAME)]
+    return lines[0] if len(lines) == 1 else f"{lines[0]} | {lines[-1]}"
 
 
 def _sites(error: BaseException | None) -> Iterator[Site]:
@@ -220,7 +220,10 @@ def raises() -> Iterator[tuple[str, str, range]]:
                     yield str(path.relative_to(ROOT)), function, range(node.lineno, (node.end_lineno or 0) + 1)
 
 
-_CASE = re.compile(r"^```python\n(.*?)\n```$", re.DOTALL | re.MULTILINE)
+_FRAME = " ~^│╭╮╰╯─"
+"""What is around the words of a line: the marks below a line of a program, and the frame of a command's message."""
+_SAID = "# -> "
+_CASE = re.compile(rf"^```python\n(.*?)\n(?:{_SAID}[^\n]*\n)?```$", re.DOTALL | re.MULTILINE)
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
@@ -232,13 +235,11 @@ def sections(text: str) -> tuple[str, dict[str, list[str]]]:
 
 def written(before: str, cases: Mapping[str, list[Case]]) -> str:
     """The file."""
-    lines, number = [before.strip()], 0
+    parts = [before.strip()]
     for title, those in cases.items():
-        lines.append(f"## {title}")
-        for case in those:
-            number += 1
-            lines.append(f"### {number}\n\n```python\n{case.code}\n```\n\n```text\n{case.said}\n```")
-    return "\n\n".join(lines) + "\n"
+        parts.append(f"## {title}")
+        parts += [f"```python\n{case.code}\n{_SAID}{case.said}\n```" for case in those]
+    return "\n\n".join(parts) + "\n"
 
 
 def results(run: Callable[[str], Case] = tried) -> tuple[str, dict[str, list[Case]]]:
