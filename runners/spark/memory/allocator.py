@@ -7,16 +7,10 @@ large as its largest task, and memory freed in one allocator could not be used b
 
 from __future__ import annotations
 
-from functools import cache
-
 import pyarrow as pa
 
 from headrace.runners.spark.memory.system import c_function, own_bytes
 
-_ARENA_MAX = -8
-"""The parameter `M_ARENA_MAX` of mallopt(3)."""
-_ARENAS = 2
-"""Number of glibc arenas. Threads of a worker mostly write files; one arena for each would keep its freed memory."""
 _GROWN = 64 << 20
 """Bytes by which a process may grow before it returns freed memory to the system."""
 
@@ -24,14 +18,6 @@ _GROWN = 64 << 20
 def settle() -> None:
     """Let Arrow allocate by the C library, so that memory freed by either can be reused by the other."""
     pa.set_memory_pool(pa.system_memory_pool())
-    _bound_arenas()
-
-
-@cache
-def _bound_arenas() -> None:
-    """Bound the arenas once; glibc keeps to the first bound, so a process has it for good."""
-    if (mallopt := c_function("mallopt")) is not None:
-        mallopt(_ARENA_MAX, _ARENAS)
 
 
 def give_back() -> None:

@@ -20,23 +20,11 @@ _BOOT_COMMAND = ("sysctl", "-n", "kern.bootsessionuuid")
 
 def own_bytes() -> int:
     """Return the resident bytes of this process that are not pages of files; 0 if the system does not report them."""
-    resident, of_files = _resident()
-    return resident - of_files
-
-
-def file_bytes() -> int:
-    """Return the resident bytes of this process that are pages of files; 0 if the system does not report them."""
-    return _resident()[1]
-
-
-def _resident() -> tuple[int, int]:
-    """Return all resident bytes of this process, and those that are pages of files."""
     try:
         resident, of_files = map(int, _STATM.read_bytes().split()[1:3])
     except OSError:
-        return 0, 0
-    size = os.sysconf("SC_PAGESIZE")
-    return resident * size, of_files * size
+        return 0
+    return (resident - of_files) * os.sysconf("SC_PAGESIZE")
 
 
 @cache

@@ -1,8 +1,8 @@
 """Properties of lmdb and LMDB that headrace uses although their documentation does not promise them (LMDB 0.9).
 
 At an upgrade of lmdb, check each name here against the new sources, and that the files of an environment are still
-called `data.mdb` and `lock.mdb` (`runners.spark.memory.mmap_release` finds mapped pages by that name); then run
-`tests/unit/runners/spark` and `tests/spark/faults/test_full_disk.py`.
+called `data.mdb` and `lock.mdb`; then run `tests/unit/runners/spark` and
+`tests/spark/faults/test_full_disk.py`.
 """
 
 from __future__ import annotations

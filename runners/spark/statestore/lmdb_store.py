@@ -19,7 +19,6 @@ import lmdb
 
 from headrace.lowlevel.state.state_store import FEW_BYTES, FEW_CELLS, Delta, Mark, MarkColumns, pieces_of
 from headrace.runners.spark.memory.allocator import give_back
-from headrace.runners.spark.memory.mmap_release import PAGES
 from headrace.runners.spark.statestore import key_layout
 from headrace.runners.spark.statestore.disk_full import MAX_READERS, naming_full_disk, reserve_lock
 from headrace.runners.spark.statestore.id_filter import StoredIdFilter
@@ -41,8 +40,6 @@ space (`spark.executor.pyspark.memory`)."""
 _PIECE_ENTRIES = 20_000
 _PIECE_BYTES = 8 << 20
 """Entries and bytes of one piece of a `dump`."""
-_ENTRY_BYTES = 64
-"""Approximate size of a timer."""
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -86,7 +83,6 @@ class LmdbStateStore:
             map_size *= 2
         self._map_size = map_size
         self._env = self._mapped(map_size)
-        PAGES.opened(self.path)
         self._page_size = self._env.stat()["psize"]
         try:
             self._open_tables()
@@ -149,7 +145,6 @@ class LmdbStateStore:
         """Close the files."""
         self.release()
         self._env.close()
-        PAGES.closed(self.path)
 
     @property
     def position(self) -> str:
@@ -211,9 +206,7 @@ class LmdbStateStore:
 
     def due(self, domain: int, limit: int) -> MarkColumns:
         """See `StateStore`."""
-        marks = self._marks.due(self._view, domain, limit)
-        PAGES.were_read(len(marks.key_hashes) * _ENTRY_BYTES)
-        return marks
+        return self._marks.due(self._view, domain, limit)
 
     def _entries(self, table: Database, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Entries whose names begin with `prefix`, by name; `start` is the part of the prefix that all keys share."""
@@ -256,9 +249,7 @@ class LmdbStateStore:
 
     def segment(self, name: bytes) -> bytes | None:
         """See `StateStore`."""
-        contents = self._segments.get(self._view, name)
-        PAGES.were_read(len(contents or b""))
-        return contents
+        return self._segments.get(self._view, name)
 
     def count(self) -> dict[str, int]:
         """See `StateStore`."""
@@ -286,7 +277,6 @@ class LmdbStateStore:
             yield Delta(ids={record_id: key_layout.timestamp_of(time) for record_id, time in pairs})
         for segments in pieces_of(self._segments.all(self._view)):
             yield Delta(segments=dict(segments))
-            PAGES.were_read(_PIECE_BYTES)
 
     def _pieces(self, table: Database) -> Iterator[Pairs]:
         piece, size = [], 0
@@ -295,7 +285,6 @@ class LmdbStateStore:
             size += len(value)
             if len(piece) >= _PIECE_ENTRIES or size >= _PIECE_BYTES:
                 yield piece
-                PAGES.were_read(_PIECE_BYTES)
                 piece, size = [], 0
         if piece:
             yield piece

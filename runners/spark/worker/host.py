@@ -22,7 +22,6 @@ from headrace.runners.engine.background_calls import PendingCall, Release, Threa
 from headrace.runners.engine.messages import DRIVER, Kind, Message, Sender, pack, unpack
 from headrace.runners.engine.task.local_exchange import LocalExchange
 from headrace.runners.spark.memory.allocator import TRIM
-from headrace.runners.spark.memory.mmap_release import PAGES
 from headrace.runners.spark.statestore.disk_full import StateDiskError
 from headrace.runners.spark.statestore.lmdb_private import DAMAGE
 from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
@@ -103,7 +102,6 @@ class SparkHost:
                     self._stores.drop(*key)
             self._used.clear()
             TRIM.task_ends()
-            PAGES.look()
 
     def failed(self, error: Exception) -> None:
         """See `Host`: if an error of LMDB is among the causes, stores that the task used are deleted.
@@ -177,8 +175,6 @@ class SparkHost:
 
         The commit of an epoch of one task carries a small file itself.
         """
-        # The interval is processed, and encoding its delta takes the most memory.
-        PAGES.look()
         path, data, written = delta_object(DeltaHeader(epoch, sender.level, interval, sender.token), deltas)
         if self.local_exchange is not None and len(data) <= MOST_BYTES:
             written = written._replace(contents=data)

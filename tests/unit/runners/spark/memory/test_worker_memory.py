@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from mmap import PROT_READ, mmap
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,7 @@ from headrace.runners.engine.task.outgoing import Outgoing
 from headrace.runners.spark.jobs import stage_function as level_module
 from headrace.runners.spark.jobs.stage_function import batches_of
 from headrace.runners.spark.memory.allocator import Trim
-from headrace.runners.spark.memory.mmap_release import PAGES
-from headrace.runners.spark.memory.system import file_bytes, own_bytes
+from headrace.runners.spark.memory.system import own_bytes
 from headrace.runners.spark.statestore import lmdb_store
 from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
 from headrace.runners.spark.statestore.store_cache import ROOT_VARIABLE
@@ -172,49 +170,3 @@ def test_freed_memory_goes_back() -> None:
     trim.task_ends()
     assert own_bytes() < grown - (80 << 20)
     libc.free(blocks[-1])
-
-
-@pytest.mark.skipif(not file_bytes(), reason="the system does not say what lies in memory")
-def test_pages_of_a_store_go_once_they_are_read(tmp_path: Path) -> None:
-    """However much is read of segments, little of the file stays in memory, and reading finds what is there."""
-    store = LmdbStateStore(tmp_path)
-    names, contents = [b"%d" % number for number in range(40)], bytes(1 << 20)
-    store.apply(Delta(segments=dict.fromkeys(names, contents)))
-    PAGES.let_go()
-    least = file_bytes()
-    for _ in range(2):
-        assert all(store.segment(name) == contents for name in names)
-        assert file_bytes() < least + (12 << 20)
-    assert sum(len(delta.segments) for delta in store.dump()) == len(names)
-    assert file_bytes() < least + (12 << 20)
-    store.close()
-
-
-@pytest.mark.skipif(not file_bytes(), reason="the system does not say what lies in memory")
-def test_pages_of_files_that_are_no_open_stores_stay(tmp_path: Path) -> None:
-    """Whoever has opened them may close them at any time."""
-    store = LmdbStateStore(tmp_path / "closed")
-    store.close()
-    for name in ("closed", "another"):
-        (tmp_path / name).mkdir(exist_ok=True)
-        (tmp_path / name / "data.mdb").write_bytes(bytes(16 << 20))
-        with (tmp_path / name / "data.mdb").open("rb") as file, mmap(file.fileno(), 0, prot=PROT_READ) as mapped:
-            assert mapped.find(b"x") == -1
-            held = file_bytes()
-            PAGES.let_go()
-            assert file_bytes() > held - (4 << 20)
-
-
-@pytest.mark.skipif(not file_bytes(), reason="the system does not say what lies in memory")
-def test_pages_of_keys_go_when_a_task_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They may be read again and again before."""
-    levels = Levels(tmp_path, monkeypatch)
-    rows = [key_hash_of(b"%d" % number) for number in range(12_000)]
-    store = levels.host.state_store("a1", 1, 0, 1, None)
-    store.apply(Delta(cells={(row, b""): bytes(3_000) for row in rows}))
-    PAGES.let_go()
-    least = file_bytes()
-    assert len(store.states_of(rows)) == len(rows)
-    assert file_bytes() > least + (20 << 20)
-    list(levels.host.finish([]))
-    assert file_bytes() < least + (12 << 20)
