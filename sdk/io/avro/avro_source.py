@@ -27,8 +27,8 @@ class AvroFormat:
     as_rows: bool
     timestamp: TimestampOf
     times: FileTimes
-    _layouts: dict[str, Layout] = field(default_factory=dict, repr=False)
-    """The layout of the newest file, by path."""
+    _layouts: dict[MatchedFile, Layout] = field(default_factory=dict, repr=False)
+    """The layout of the newest file."""
 
     def cut(self, file: MatchedFile, offset: int, records: int) -> tuple[Split, int, int | None]:
         """See `FileFormat.cut`. Offsets are bytes; a piece has at least as many of them as a block."""
@@ -39,11 +39,15 @@ class AvroFormat:
         piece = BlockRange(file, start, stop, self.as_rows, self.timestamp, self.times.default(file))
         return piece, int((stop - start) / layout.record_bytes), None if end >= file.size else end
 
+    def is_divided(self, file: MatchedFile) -> bool:
+        """True; see `FileFormat.is_divided`."""
+        return True
+
     def _layout(self, file: MatchedFile) -> Layout:
-        if file.path not in self._layouts:
+        if file not in self._layouts:
             try:
                 with open_input(file.path) as opened:
-                    self._layouts = {file.path: layout_of(opened)}
+                    self._layouts = {file: layout_of(opened)}
             except Exception as error:
                 if "codec is supported but you need to install" in str(error):
                     raise ImportError(f"{file.path} cannot be read here: {error}; workers need it too") from error
@@ -51,7 +55,7 @@ class AvroFormat:
                     f"{file.path} is no whole Avro file ({error}); write it again, or choose a pattern that leaves it "
                     "out"
                 ) from error
-        return self._layouts[file.path]
+        return self._layouts[file]
 
 
 @dataclass(frozen=True, slots=True)

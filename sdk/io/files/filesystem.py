@@ -259,6 +259,16 @@ def is_gone(path: str) -> bool:
     return False
 
 
+def present(file: MatchedFile) -> MatchedFile | None:
+    """A file as it is now; None if it is gone, or if that cannot be told."""
+    with suppress(OSError, pa.ArrowException):
+        system, inner = filesystem_of(file.path, _LISTING)
+        info = system.get_file_info(inner)
+        if info.type == fs.FileType.File:
+            return MatchedFile(file.path, info.size or 0, (info.mtime_ns or 0) // 1000)
+    return None
+
+
 def matcher(pattern: str) -> tuple[str, str, Callable[[str], bool]]:
     """The type of a pattern's file system, the pattern, and a function that tells whether it matches a path there.
 

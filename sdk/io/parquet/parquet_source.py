@@ -61,8 +61,17 @@ class ParquetFormat:
             rows = pq.read_metadata(path, filesystem=system).num_rows
         except Exception as error:
             raise ValueError(f"{file.path} is no whole Parquet file ({error})") from error
+        if offset >= rows > 0 or offset > rows:
+            raise ValueError(
+                f"{file.path} has {rows} rows, of which {offset} were read before: it was replaced by another. "
+                "Put the earlier one back, or start on an empty checkpoint"
+            )
         stop = min(offset + records, rows)
         return RowRange(file, offset, stop, self), stop - offset, None if stop >= rows else stop
+
+    def is_divided(self, file: MatchedFile) -> bool:
+        """True; see `FileFormat.is_divided`."""
+        return True
 
     def located(self, file: MatchedFile) -> tuple[fs.FileSystem, str]:
         """The file system of a file, and its path there."""

@@ -311,14 +311,20 @@ class LineFormat:
     bad_times: FileTimes | None = None
     """Event times of unreadable lines; None where such a line is an error."""
     encoding: str = UTF_8
-    _layouts: dict[str, tuple[int, float]] = field(default_factory=dict, repr=False)
-    """The result of `_layout` for the newest file, by path."""
+    _layouts: dict[MatchedFile, tuple[int, float]] = field(default_factory=dict, repr=False)
+    """The result of `_layout` for the newest file."""
 
     def cut(self, file: MatchedFile, offset: int, records: int) -> tuple[Split, int, int | None]:
         """See `FileFormat.cut`. A compressed file is one piece, as it can only be read from its beginning."""
         compression = compression_of(file.path, self.compression)
         bad_time = None if self.bad_times is None else self.bad_times.default(file)
-        if compression != "uncompressed" or self.extent is not RecordEnd.LINE:
+        if not self.is_divided(file):
+            if offset:
+                raise ValueError(
+                    f"{file.path} was read to byte {offset}, and cannot be read on from there if its lines are "
+                    "compressed or no records (compression_type, splittable=False, lines=False), so they would be read "
+                    "twice; let the source be as it was until the file is read, or start on an empty checkpoint"
+                )
             ratio = 1 if compression == "uncompressed" else _USUAL_RATIO
             settings = (self.header_lines, self.extent, bad_time, self.encoding)
             piece = LineRange(file, 0, None, self.parser, compression, *settings)
@@ -332,14 +338,18 @@ class LineFormat:
             return piece, int((file.size - start) / record_size), None
         return piece, records, end
 
+    def is_divided(self, file: MatchedFile) -> bool:
+        """See `FileFormat.is_divided`."""
+        return self.extent is RecordEnd.LINE and compression_of(file.path, self.compression) == "uncompressed"
+
     def _layout(self, file: MatchedFile) -> tuple[int, float]:
         """Bytes of a file's header, and about how many bytes a record has. Raises `FileError` for a wrong header."""
-        if file.path not in self._layouts:
+        if file not in self._layouts:
             with open_input(file.path) as opened:
                 header = b"".join(opened.readline(LONGEST_LINE) for _ in range(self.header_lines))
                 sample = opened.read(_SAMPLE)
             if self.header_lines:
                 _check_header(self.parser, header, file, self.encoding)
             lines = sample.count(b"\n")
-            self._layouts = {file.path: (len(header), len(sample) / lines if lines else _USUAL_RECORD)}
-        return self._layouts[file.path]
+            self._layouts = {file: (len(header), len(sample) / lines if lines else _USUAL_RECORD)}
+        return self._layouts[file]

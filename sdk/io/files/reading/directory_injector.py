@@ -233,7 +233,12 @@ class DirectoryInjector(BaseInjector):
             if file in taken:
                 taken.remove(file)
 
-        pieces, rest = cut(format_, before.unread, take, limit, splits, self._reading.allow_missing, missing)
+        def changed(file: MatchedFile, now: MatchedFile) -> None:
+            if file in taken:
+                taken[taken.index(file)] = now
+
+        hooks = missing, changed
+        pieces, rest = cut(format_, before.unread, take, limit, splits, self._reading.allow_missing, *hooks)
         return pieces, rest, inferred
 
     def _latest(self) -> int:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from typing import cast
 
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
 from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.io.files.filesystem import MatchedFile, match
+from headrace.sdk.io.files.filesystem import MatchedFile, absolute, match
 from headrace.sdk.io.files.reading.pieces import FileFormat, FormatOfFirst, InferringFormat, UnreadFile, cut
 from headrace.sdk.io.files.reading.seen_files import TAIL, files_in, packed
 
-_FORMAT_VERSION = 2
+_log = logging.getLogger(__name__)
+_FORMAT_VERSION, _FIELDS = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +27,12 @@ class _Position:
     """Name of the object with all files behind them, and the index of the next one; None for no more files."""
     inferred: object = None
     """What the format has taken from the first file with records."""
+    pattern: str = ""
+    """The pattern of which these are the files; empty in positions without it."""
 
     def plain(self) -> object:
         """The position as nested tuples, for the checkpoint."""
-        return _FORMAT_VERSION, tuple(file.plain() for file in self.unread), self.listed, self.inferred
+        return _FORMAT_VERSION, tuple(file.plain() for file in self.unread), self.listed, self.inferred, self.pattern
 
     @classmethod
     def of(cls, plain: object) -> _Position:
@@ -36,10 +40,11 @@ class _Position:
         position = cast("tuple[object, ...]", plain)
         if position[0] != _FORMAT_VERSION:
             position = (_FORMAT_VERSION, position[0], None, None)
-        _, unread, listed, inferred = cast(
-            "tuple[int, tuple[tuple[str, int, int, int], ...], tuple[str, int] | None, object]", position
+        _, unread, listed, inferred, pattern = cast(
+            "tuple[int, tuple[tuple[str, int, int, int], ...], tuple[str, int] | None, object, str]",
+            position if len(position) > _FIELDS else (*position, ""),
         )
-        return cls(tuple(map(UnreadFile.of, unread)), listed, inferred)
+        return cls(tuple(map(UnreadFile.of, unread)), listed, inferred, pattern)
 
 
 @named("FileInjector")
@@ -67,6 +72,9 @@ class FileInjector(BaseInjector):
         self._objects = SourceObjects.in_memory()
         self._list: tuple[str, list[MatchedFile]] | None = None
         """The files of the object that a position names."""
+        self._whole_pattern = absolute(pattern)
+        self._is_said = False
+        """Whether it was said that the files are those of another pattern."""
 
     def store_in(self, objects: SourceObjects) -> None:
         """See `StoringInjector`."""
@@ -79,11 +87,12 @@ class FileInjector(BaseInjector):
 
     def start(self) -> object:
         """All files, each from its beginning."""
-        return _Position(tuple(map(UnreadFile, match(self._pattern)))).plain()
+        return _Position(tuple(map(UnreadFile, match(self._pattern))), pattern=self._whole_pattern).plain()
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """The next pieces. Raises `MissingFileError` if a file is gone, unless that is allowed."""
         before = self._short(_Position.of(position))
+        self._say_other_pattern(before.pattern)
         files, index = self._listed(before)
         begun = len(before.unread)
 
@@ -93,7 +102,7 @@ class FileInjector(BaseInjector):
             return UnreadFile(files[index - 1]) if index <= len(files) else None
 
         if not begun and index >= len(files):
-            return Delivery([], _Position(inferred=before.inferred).plain(), done=True)
+            return Delivery([], replace(before, listed=None).plain(), done=True)
         following = index
         format_, inferred = self._format.of(
             before.inferred, lambda: [*(unread.file for unread in before.unread), *files[following:]]
@@ -102,14 +111,24 @@ class FileInjector(BaseInjector):
         pieces, rest = cut(format_, before.unread, take, limit, splits, self._allow_missing)
         listed = (before.listed[0], index) if before.listed is not None and index < len(files) else None
         done = not rest and listed is None
-        return Delivery(pieces, _Position(rest, listed, inferred).plain(), done=done)
+        return Delivery(pieces, _Position(rest, listed, inferred, before.pattern).plain(), done=done)
+
+    def _say_other_pattern(self, pattern: str) -> None:
+        """Say once that the files are those of a pattern that the program no longer has."""
+        if pattern and pattern != self._whole_pattern and not self._is_said:
+            self._is_said = True
+            _log.warning(
+                "the source reads the files that %s matched when the run began, to their end, and none of %s: start on "
+                "an empty checkpoint to read those, or add them as a source of their own",
+                *(pattern, self._whole_pattern),
+            )
 
     def _short(self, position: _Position) -> _Position:
         """A position with few files: the others are in an object, as each commit would name all of them again."""
         if len(position.unread) <= TAIL:
             return position
         name = self._objects.put(packed([unread.file for unread in position.unread[1:]]))
-        return _Position(position.unread[:1], (name, 0), position.inferred)
+        return replace(position, unread=position.unread[:1], listed=(name, 0))
 
     def _listed(self, position: _Position) -> tuple[list[MatchedFile], int]:
         """The files that follow those of the position, and the index of the next one."""

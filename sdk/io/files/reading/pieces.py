@@ -6,12 +6,13 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from typing import Protocol, cast, runtime_checkable
 
 from headrace.lowlevel.injectors.injector import SizedSplit, Split
 from headrace.lowlevel.records.record import Batch
-from headrace.sdk.io.files.filesystem import MatchedFile, is_gone
+from headrace.sdk.io.files.filesystem import MatchedFile, is_gone, present
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +26,9 @@ class FileFormat(Protocol):
         The result is the split that reads the piece, its approximate number of records, and the offset of the next
         piece, which is None at the end of the file.
         """
+
+    def is_divided(self, file: MatchedFile) -> bool:
+        """Whether pieces of a file are found by its size and by offsets, so that it must stay what it was."""
 
 
 @runtime_checkable
@@ -47,6 +51,10 @@ class _NoFormat:
     def cut(self, file: MatchedFile, offset: int, records: int) -> tuple[Split, int, int | None]:
         """Raise `FileNotFoundError`."""
         raise FileNotFoundError(file.path)
+
+    def is_divided(self, file: MatchedFile) -> bool:
+        """False: there is no file."""
+        return False
 
 
 class FormatOfFirst:
@@ -178,6 +186,7 @@ def cut(
     splits: int,
     allow_missing: bool,
     missing: Callable[[MatchedFile], None] = lambda _: None,
+    changed: Callable[[MatchedFile, MatchedFile], None] = lambda _, __: None,
 ) -> tuple[list[Split], tuple[UnreadFile, ...]]:
     """Splits of about `limit` records for about `splits` tasks, and the begun files that are unread after them.
 
@@ -189,9 +198,11 @@ def cut(
         splits: About the number of tasks.
         allow_missing: Whether files that are gone are passed over.
         missing: Is told of each file that is gone before it is begun.
+        changed: Is told of each file that is another one before it is begun, and what it is now.
 
     Raises:
         MissingFileError: A file is gone, and that is not allowed.
+        ValueError: A begun file is shorter than it was.
     """
     share = max(1, -(-limit // max(1, splits)))
     rest = deque(unread)
@@ -202,6 +213,8 @@ def cut(
             if (following := take()) is None:
                 break
             rest.append(following)
+        if format_.is_divided(rest[0].file):
+            rest[0] = _as_it_is(rest[0], changed)
         found = _piece(format_, rest[0], min(share, limit - total), allow_missing)
         if found is None:
             gone = rest.popleft()
@@ -236,6 +249,40 @@ def _piece(
         return None
     kind = SizedPiece if isinstance(split, SizedSplit) else Piece
     return kind(unread.file, split, allow_missing), count, offset
+
+
+def _as_it_is(unread: UnreadFile, changed: Callable[[MatchedFile, MatchedFile], None]) -> UnreadFile:
+    """The file with its present size and time: it may have been written or replaced since it was found.
+
+    Raises `ValueError` for a begun file that is shorter than it was.
+    """
+    file = unread.file
+    now = present(file)
+    if now is None or (now.modified_us == file.modified_us and now.size == file.size):
+        return unread
+    if not unread.offset:
+        changed(file, now)
+        return UnreadFile(now)
+    if now.size < file.size:
+        raise ValueError(
+            f"{file.path} has {now.size} bytes, and had {file.size} when its reading began: it was cut off or replaced "
+            "by another file, and some of it is read. Put the earlier file back, or start on an empty checkpoint"
+        )
+    if now.modified_us != file.modified_us:
+        _say_changed(file.path, file.size, now.size)
+    # What was appended is not read, as a file that is written without end would never be read to its end.
+    return replace(unread, file=replace(file, modified_us=now.modified_us))
+
+
+@lru_cache(maxsize=1024)
+def _say_changed(path: str, before: int, now: int) -> None:
+    """Say it once: a file that is being written changes with each epoch."""
+    _log.warning(
+        "%s has changed since its reading began (it had %d bytes, and has %d). The reading goes on from where it has "
+        "come to the former size, so what is read may be of both contents, and what was appended is left out. Files "
+        "must not change while they are read: write new contents to a new path",
+        *(path, before, now),
+    )
 
 
 def _pass_over(file: MatchedFile) -> None:
