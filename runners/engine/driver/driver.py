@@ -13,6 +13,7 @@ import logging
 from headrace.lowlevel.errors import FencedError
 from headrace.lowlevel.injectors.injector import EndingInjector, StoringInjector, WakingInjector
 from headrace.lowlevel.metric import MetricValues, added
+from headrace.lowlevel.python_private import call_with_room
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.far_future import far_future_message
 from headrace.runners.engine.activity import Activity, ActivityReporter, RunPhase
@@ -71,6 +72,9 @@ class Driver:
 
     def run(self) -> RunResult:
         """Run until every injector has ended and nothing is left to do. Errors leave the last epoch committed."""
+        return call_with_room(self._run)
+
+    def _run(self) -> RunResult:
         reporter: object = self._options.progress
         if isinstance(reporter, ActivityReporter):
             reporter.begin(self._activity)

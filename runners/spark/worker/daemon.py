@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from headrace.lowlevel.python_private import call_with_room
 from headrace.runners.spark.pyspark_private import run_worker_daemon
 from headrace.runners.spark.worker.process import PROCESS, PROGRAM_PATH
 
@@ -26,7 +27,7 @@ def _leave_current_folder() -> None:
 
 def _end_quietly(worker: Callable[[], int]) -> int:
     try:
-        code = worker()
+        code = call_with_room(worker)
     except BrokenPipeError:
         # Any code but 0 ends the process.
         code = 1
