@@ -78,7 +78,13 @@ class ParquetFormat:
         return filesystem_of(file.path)
 
     def selected(self, file: MatchedFile, stored: list[str]) -> list[str]:
-        """The columns to read from a file that has `stored`. Raises `ValueError` for columns that are missing."""
+        """The columns to read from a file that has `stored`. Raises `ValueError` for missing or equal columns."""
+        if len(set(stored)) < len(stored):
+            twice = next(name for name in stored if stored.count(name) > 1)
+            raise ValueError(
+                f"{file.path} has several columns named {twice!r}, of which an element could have only one; write the "
+                "file with other names"
+            )
         if both := [name for name in self.folders.names if name in stored]:
             raise ValueError(f"{file.path} has column {both[0]!r} itself; leave it out of partition_by")
         if self.columns is None:

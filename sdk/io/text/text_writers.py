@@ -250,16 +250,23 @@ class CsvWriter:
         """See `PartWriter`. By default the first element defines the columns. Raises `ValueError` for other columns."""
         records = [as_record(value) for value in batch.values]
         columns = self.columns or tuple(records[0])
-        text = io.StringIO()
-        lines = csv.DictWriter(text, columns, delimiter=self.delimiter, lineterminator="\n")
-        if self.header:
-            lines.writeheader()
         for record in records:
             if record.keys() != set(columns):
                 raise ValueError(f"element {record!r:.200} does not have the columns {list(columns)}; map it to them")
-            lines.writerow(record)
+        rows = [list(columns)] if self.header else []
+        rows += [[record[name] for name in columns] for record in records]
         with open_output(path, compression_of(path, self.compression)) as file:
-            file.write(text.getvalue().encode())
+            file.write(self._text(rows).encode())
+
+    def _text(self, rows: list[list[object]]) -> str:
+        text = self._lines(rows, "\n")
+        # The writer quotes only such ends of lines as it writes itself.
+        return "".join(self._lines([row], "\r\n")[:-2] + "\n" for row in rows) if "\r" in text else text
+
+    def _lines(self, rows: list[list[object]], end: str) -> str:
+        text = io.StringIO()
+        csv.writer(text, delimiter=self.delimiter, lineterminator=end).writerows(rows)
+        return text.getvalue()
 
 
 class WriteToCsv(WriteFiles):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import time
 from datetime import UTC, datetime
 
@@ -97,6 +98,15 @@ class TestCsv:
         rows = values(lambda p: p | beam.io.ReadFromCsv(path, splittable=False))
         assert rows == [beam.Row(a=1, b="x\ny"), beam.Row(a=2, b="z")]
 
+    @pytest.mark.parametrize("text", ["x\ry", "x\r", "\rx", "x\r\ny", "x\ny", 'x"\r', "x,\r"])
+    def test_line_breaks_of_any_kind_are_quoted(self, tmp_path, text):
+        elements = [{"a": text, "b\r": "1"}, {"a": "z", "b\r": text}]
+        with beam.Pipeline("LocalRunner") as pipeline:
+            pipeline | beam.Create(elements) | beam.io.WriteToCsv(f"{tmp_path}/out")
+        [path] = tmp_path.glob("out*")
+        with path.open(newline="") as file:
+            assert list(csv.DictReader(file)) == elements
+
     @pytest.mark.parametrize(
         ("line", "message"),
         [
@@ -140,6 +150,13 @@ class TestParquet:
         rows = [row for splits, _ in epochs for split in splits for row in split]
         assert [(value["n"], when) for value, when in rows] == [(number, number * 1_000_000) for number in range(1000)]
         assert all(sum(map(len, splits)) == limit for splits, _ in epochs[:-1])
+
+    @pytest.mark.parametrize("as_rows", [False, True])
+    def test_several_columns_of_one_name(self, tmp_path, as_rows):
+        path = tmp_path / "a.parquet"
+        pq.write_table(pa.table([[1], [2], [3]], names=["a", "b", "a"]), path)
+        with pytest.raises(ValueError, match=r"a.parquet has several columns named 'a', of which .*; write the file"):
+            values(lambda p: p | beam.io.ReadFromParquet(str(path), as_rows=as_rows))
 
     def test_columns_that_are_not_there(self, tmp_path):
         path = self.table(tmp_path, 1)
