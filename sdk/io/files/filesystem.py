@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass
 from os import PathLike
 from os.path import abspath
-from pathlib import PurePath
 from typing import BinaryIO, TypeAlias, cast
 
 import pyarrow as pa
@@ -23,8 +22,8 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.storage.object_store import PlaceError
 from headrace.lowlevel.storage.places import Use, is_url, refusal, understood_place
 from headrace.sdk.io.files.decompression import bzip2_reader, xz_reader
+from headrace.sdk.io.files.path_patterns import MAGIC, FolderPattern, Places, expression, walked
 
-_MAGIC = re.compile(r"[*?\[]")
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".lzma": "lzma", ".zst": "zstd"}
 _NAMES = ("auto", "uncompressed", *_COMPRESSIONS.values())
 _MIME_TYPES = {"bzip2": "x-bz2", "gzip": "x-gzip", "zstd": "zstd", "lzma": "lzma", "xz": "lzma"}
@@ -193,50 +192,51 @@ class Search:
     """Whether files in folders below it can match."""
     expression: re.Pattern[str]
     """Matches the paths on the file system."""
+    below: FolderPattern
+    """What of the pattern is below the folder."""
 
     @classmethod
     def of(cls, pattern: str) -> Search:
         """The search for a pattern; a path without wildcards is that of a folder."""
         system, path = filesystem_of(pattern, _LISTING)
-        if not _MAGIC.search(path):
+        if not MAGIC.search(path):
             path = path.rstrip("/") + "/*"
-        folder = _MAGIC.split(path, maxsplit=1)[0].rpartition("/")[0]
+        folder = MAGIC.split(path, maxsplit=1)[0].rpartition("/")[0]
         is_deep = "/" in path[len(folder) + 1 :] or "**" in path
-        return cls(system, folder or "/", is_deep, re.compile(_expression(path)))
+        return cls(system, folder or "/", is_deep, re.compile(expression(path)), FolderPattern(path[len(folder) + 1 :]))
 
     def infos(self) -> list[fs.FileInfo]:
-        """All that is no folder there; nothing if the folder does not exist."""
+        """All files there that can match, and others; nothing if the folder does not exist."""
         if self.recursive and isinstance(self.system, fs.LocalFileSystem):
-            found = self.system.get_file_info(list(_walked(self.folder)))
+            found = self.system.get_file_info(list(self._paths()))
             return [info for info in found if info.type not in (fs.FileType.Directory, fs.FileType.NotFound)]
         selector = fs.FileSelector(self.folder, recursive=self.recursive, allow_not_found=True)
         return [info for info in self.system.get_file_info(selector) if info.type != fs.FileType.Directory]
 
+    def _paths(self) -> Iterator[str]:
+        """The paths of what matches and is no folder, on this machine."""
+        files: dict[str, list[str]] = {}
 
-def _walked(folder: str) -> Iterator[str]:
-    """The paths of all that is no folder in a folder and those below it."""
+        def listed(folder: str) -> list[tuple[str, bool]]:
+            with os.scandir(folder) as entries:
+                kinds = [(entry.name, entry.is_dir(), entry.is_symlink()) for entry in entries]
+            files[folder] = [name for name, is_folder, _ in kinds if not is_folder]
+            return [(name, is_link) for name, is_folder, is_link in kinds if is_folder]
 
-    def refuse(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):
-            raise error
+        for folder, places in walked(self.folder, self.below, listed):
+            yield from (os.path.join(folder, name) for name in files[folder] if self.matches(folder, places, name))
 
-    for path, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
-        folders[:] = [name for name in folders if not leads_back(os.path.join(path, name))]
-        yield from (os.path.join(path, name) for name in names)
-
-
-def leads_back(folder: str) -> bool:
-    """Whether a folder of this machine is a link to one above it, whose files have shorter paths without end."""
-    if not os.path.islink(folder):
-        return False
-    target, above = os.path.realpath(folder), PurePath(folder).parents
-    return any(PurePath(os.path.realpath(each)).is_relative_to(target) for each in above)
+    def matches(self, folder: str, places: Places | None, name: str) -> bool:
+        """Whether a file of a folder that is walked with these places matches."""
+        if places is None:
+            return self.expression.fullmatch(os.path.join(folder, name)) is not None
+        return self.below.matches(places, name)
 
 
 def single_file(pattern: str) -> MatchedFile | None:
     """The file whose path the pattern is; None if the pattern stands for several files, or for none."""
     system, path = filesystem_of(pattern, _LISTING)
-    if not _MAGIC.search(path):
+    if not MAGIC.search(path):
         info = system.get_file_info(path)
         if info.type in (fs.FileType.File, fs.FileType.Unknown):
             return matched_file(pattern, info)
@@ -276,8 +276,8 @@ def matcher(pattern: str) -> tuple[str, str, Callable[[str], bool]]:
     [True, True, True, False]
     """
     system, path = filesystem_of(pattern)
-    forms = [path] if _MAGIC.search(path) else [path, path.rstrip("/") + "/*"]
-    expressions = [re.compile(_expression(form)) for form in forms]
+    forms = [path] if MAGIC.search(path) else [path, path.rstrip("/") + "/*"]
+    expressions = [re.compile(expression(form)) for form in forms]
     return system.type_name, pattern, lambda file: any(expression.fullmatch(file) for expression in expressions)
 
 
@@ -290,24 +290,6 @@ def matched_file(pattern: str, info: fs.FileInfo) -> MatchedFile:
         )
     scheme = pattern[: pattern.index("://") + 3] if "://" in pattern else ""
     return MatchedFile(scheme + info.path, info.size or 0, (info.mtime_ns or 0) // 1000)
-
-
-def _expression(pattern: str) -> str:
-    """A regular expression for the paths that a pattern matches.
-
-    >>> bool(re.fullmatch(_expression("/a/*.csv"), "/a/b.csv")), bool(re.fullmatch(_expression("/a/*"), "/a/_b"))
-    (True, False)
-    """
-    tokens = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", pattern)
-    visible = r"(?!(?<=/)[_.])"
-    meaning = {"**/": rf"(?:{visible}[^/]+/)*", "*": rf"{visible}[^/]*", "?": rf"{visible}[^/]"}
-    # At the end of a pattern, or within a name, Beam's matches all that is below.
-    meaning["**"] = rf"(?:{visible}[^/]*/)*{visible}[^/]*"
-    return "".join(meaning.get(token) or (token if _is_set(token) else re.escape(token)) for token in tokens)
-
-
-def _is_set(token: str) -> bool:
-    return token.startswith("[") and token.endswith("]") and len(token) > 2
 
 
 def compression_of(path: str, stated: str = "auto") -> str:

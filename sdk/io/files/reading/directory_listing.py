@@ -6,18 +6,21 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pyarrow import fs
 
-from headrace.sdk.io.files.filesystem import MatchedFile, Search, leads_back, matched_file, reaching, single_file
+from headrace.sdk.io.files.filesystem import MatchedFile, Search, matched_file, reaching, single_file
+from headrace.sdk.io.files.path_patterns import Places, walked
 
 _TRUSTED_NS = 10_000_000_000
 """Nanoseconds for which a folder counts as unchanged because the time of its last change is: not all file systems tell
 it."""
 _TICK_NS = 2_000_000_000
 """Nanoseconds in which a folder may change twice at what its file system takes for one time."""
+
+_NEVER: Places = frozenset()
+"""What was looked for in a folder at which nobody has looked."""
 
 
 @dataclass
@@ -30,7 +33,8 @@ class _Folder:
     """When it was read."""
     files: dict[str, int]
     """Name of each entry that is no folder -> its number in the file system, which a replaced file does not keep."""
-    folders: list[str]
+    folders: list[tuple[str, bool]]
+    """Name of each folder, and whether it is a link."""
 
     def is_current(self, changed_ns: int, now_ns: int) -> bool:
         """Whether the folder need not be read again."""
@@ -49,6 +53,8 @@ class DirectoryListing:
     pattern: str
     now_ns: Callable[[], int] = time.time_ns
     _folders: dict[str, _Folder] = field(default_factory=dict, repr=False)
+    _places: dict[str, Places | None] = field(default_factory=dict, repr=False)
+    """What of the pattern was looked for in each folder."""
     _elsewhere: dict[str, int] = field(default_factory=dict, repr=False)
     """Path -> time of the last change, of all files at the last look; for other file systems."""
     is_missing: bool = False
@@ -88,39 +94,36 @@ class DirectoryListing:
 
     def _local(self, search: Search) -> Iterator[MatchedFile]:
         before, self._folders = self._folders, {}
-        queue = [search.folder]
+        places_before, self._places = self._places, {}
         self.is_missing = not os.path.isdir(search.folder)
-        while queue:
-            folder = queue.pop()
-            with suppress(FileNotFoundError, NotADirectoryError):
-                for name in self._new_names(folder, before.get(folder)):
-                    path = os.path.join(folder, name)
-                    if search.expression.fullmatch(path) and (file := self._examined(folder, name)) is not None:
-                        yield file
-                if search.recursive:
-                    queue += [os.path.join(folder, name) for name in self._folders[folder].folders]
 
-    def _new_names(self, folder: str, before: _Folder | None) -> list[str]:
-        """Names of entries that are new in a folder. Raises `FileNotFoundError` if it does not exist."""
+        def listed(folder: str) -> list[tuple[str, bool]]:
+            self._folders[folder] = self._read(folder, before.get(folder))
+            return self._folders[folder].folders
+
+        for folder, places in walked(search.folder, search.below, listed):
+            self._places[folder] = places
+            files = self._folders[folder].files
+            known = before[folder].files if places_before.get(folder, _NEVER) == places else {}
+            for name in [] if files is known else [name for name, number in files.items() if known.get(name) != number]:
+                if search.matches(folder, places, name) and (file := self._examined(folder, name)) is not None:
+                    yield file
+
+    def _read(self, folder: str, before: _Folder | None) -> _Folder:
+        """The folder as it is now. Raises `FileNotFoundError` if it does not exist."""
         now = self.now_ns()
         changed = os.stat(folder).st_mtime_ns
         if before is not None and before.is_current(changed, now):
-            self._folders[folder] = before
-            return []
+            return before
         files: dict[str, int] = {}
-        folders: list[str] = []
+        folders: list[tuple[str, bool]] = []
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir():
-                    if not leads_back(entry.path):
-                        folders.append(entry.name)
+                    folders.append((entry.name, entry.is_symlink()))
                 else:
                     files[entry.name] = entry.inode()
-        self._folders[folder] = _Folder(changed, now, files, folders)
-        if before is None:
-            return list(files)
-        known = before.files
-        return [name for name, number in files.items() if known.get(name) != number]
+        return _Folder(changed, now, files, folders)
 
     def _examined(self, folder: str, name: str) -> MatchedFile | None:
         """The file; None if it is gone again."""
