@@ -22,7 +22,7 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.storage.object_store import PlaceError
 from headrace.lowlevel.storage.places import Use, is_url, refusal, understood_place
 from headrace.sdk.io.files.decompression import bzip2_reader, xz_reader
-from headrace.sdk.io.files.path_patterns import MAGIC, FolderPattern, Places, expression, walked
+from headrace.sdk.io.path_patterns import MAGIC, FolderPattern, Places, expression, walked
 
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".lzma": "lzma", ".zst": "zstd"}
 _NAMES = ("auto", "uncompressed", *_COMPRESSIONS.values())

@@ -253,7 +253,7 @@ class CsvWriter:
         for record in records:
             if record.keys() != set(columns):
                 raise ValueError(f"element {record!r:.200} does not have the columns {list(columns)}; map it to them")
-        rows = [list(columns)] if self.header else []
+        rows: list[list[object]] = [list(columns)] if self.header else []
         rows += [[record[name] for name in columns] for record in records]
         with open_output(path, compression_of(path, self.compression)) as file:
             file.write(self._text(rows).encode())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pyarrow import fs
 
 from headrace.sdk.io.files.filesystem import MatchedFile, Search, matched_file, reaching, single_file
-from headrace.sdk.io.files.path_patterns import Places, walked
+from headrace.sdk.io.path_patterns import Places, walked
 
 _TRUSTED_NS = 10_000_000_000
 """Nanoseconds for which a folder counts as unchanged because the time of its last change is: not all file systems tell
