@@ -26,6 +26,8 @@ def to_list(column: pa.Array) -> list[object]:
         return to_list(column.dictionary_decode())
     if pa.types.is_integer(kind) and not column.null_count:
         return cast(list[object], numbers_in(column).tolist())
+    if pa.types.is_time64(kind) and kind.unit == "ns":
+        _refuse_nanoseconds(column)
     if not pa.types.is_timestamp(kind):
         return cast(list[object], column.to_pylist())
     try:
@@ -37,6 +39,16 @@ def to_list(column: pa.Array) -> list[object]:
             f"a column of type {kind} has times from {least} to {greatest} UTC, which are not all within the years 1 "
             f"to 9999 of its zone; correct them, or leave the column out ({error})"
         ) from error
+
+
+def _refuse_nanoseconds(column: pa.Array) -> None:
+    """Raise `ValueError` for times of day that Python's would cut."""
+    micros = column.cast(pa.time64("us"), safe=False)
+    if not micros.cast(column.type).equals(column):
+        raise ValueError(
+            f"a column of type {column.type} has times of day with nanoseconds, which those of Python do not have; "
+            "write it as time64[us], or leave the column out"
+        )
 
 
 def _datetimes(column: pa.Array) -> list[object]:

@@ -37,7 +37,7 @@ def as_record(element: object) -> dict[str, object]:
 def json_of(element: object) -> str:
     """An element as JSON: records become objects, instants RFC 3339 text, sets lists.
 
-    Raises `ValueError`, which names the field, for NaN and infinity, which JSON does not have.
+    Raises `ValueError` for NaN and infinity, `TypeError` for other values that JSON does not have; both name the field.
 
     >>> json_of(Row(at=Timestamp(0), names={"a"}))
     '{"at": "1970-01-01T00:00:00Z", "names": ["a"]}'
@@ -46,18 +46,19 @@ def json_of(element: object) -> str:
     value = as_record(element) if hasattr(element, "_fields") else element
     try:
         return json.dumps(value, default=_for_json, allow_nan=False)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         if (found := _no_json(value, "")) is None:
             raise
-        field, number = found
-        raise ValueError(
-            f"element {element!r:.200} is no JSON: {field or 'it'} is {number}, which JSON does not have; map it to "
-            "None or to text before"
+        field, wrong = found
+        kind = ValueError if isinstance(wrong, float) else TypeError
+        raise kind(
+            f"element {element!r:.200} is no JSON: {field or 'it'} is {wrong!r:.80}, which JSON does not have; map it "
+            f"to {'None or to text' if kind is ValueError else 'text, a number, a list or a dict'} before"
         ) from error
 
 
-def _no_json(value: object, place: str) -> tuple[str, float] | None:
-    """The first number within a value that JSON does not have, and where it is: `['lines'][0]['price']`."""
+def _no_json(value: object, place: str) -> tuple[str, object] | None:
+    """The first value within a value that JSON does not have, and where it is: `['lines'][0]['price']`."""
     if isinstance(value, float):
         return None if isfinite(value) else (place, value)
     if isinstance(value, Mapping):
@@ -68,7 +69,10 @@ def _no_json(value: object, place: str) -> tuple[str, float] | None:
         return None
     else:
         # The values of a record have the place of the record's fields.
-        return _no_json(_for_json(value), place)
+        try:
+            return _no_json(_for_json(value), place)
+        except TypeError:
+            return place, value
     return next((found for key, each in items if (found := _no_json(each, f"{place}[{key!r}]")) is not None), None)
 
 

@@ -150,8 +150,9 @@ class WriterSchema:
         kinds = [self._named.get(each, each) if isinstance(each, str) else each for each in union]
         types = [kind for kind in kinds if isinstance(kind, dict)]
         if isinstance(value, datetime):
-            times = [str(kind["logicalType"]) for kind in types if "logicalType" in kind]
-            if times and all(name.startswith("local-") for name in times) and value.tzinfo is not _NO_ZONE:
+            times = [name for kind in types if "timestamp" in (name := str(kind.get("logicalType")))]
+            # Of a union, fastavro takes the first.
+            if times and times[0].startswith("local-") and value.tzinfo is not _NO_ZONE:
                 yield f"the time zone of {value!r:.80} would be lost; write .replace(tzinfo=None), or a timestamp type"
         elif not isinstance(value, dict):
             items = [kind["items"] for kind in types if kind["type"] == "array"]

@@ -79,12 +79,7 @@ class ParquetFormat:
 
     def selected(self, file: MatchedFile, stored: list[str]) -> list[str]:
         """The columns to read from a file that has `stored`. Raises `ValueError` for missing or equal columns."""
-        if len(set(stored)) < len(stored):
-            twice = next(name for name in stored if stored.count(name) > 1)
-            raise ValueError(
-                f"{file.path} has several columns named {twice!r}, of which an element could have only one; write the "
-                "file with other names"
-            )
+        refuse_equal_names(file.path, stored)
         if both := [name for name in self.folders.names if name in stored]:
             raise ValueError(f"{file.path} has column {both[0]!r} itself; leave it out of partition_by")
         if self.columns is None:
@@ -137,6 +132,16 @@ class ParquetFormat:
             if self.columns is not None and self.timestamp not in self.columns:
                 return timestamps_of(to_list(column), _identity)
         return timestamps_of(elements, self.timestamp, self.times.default(file))
+
+
+def refuse_equal_names(path: str, names: Sequence[str]) -> None:
+    """Raise `ValueError` if several columns of a file have one name."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"{path} has several columns named {twice!r}, of which an element could have only one; write the file with "
+            "other names"
+        )
 
 
 def _in_range(times: Times) -> bool:

@@ -70,5 +70,15 @@ def _folder(columns: Sequence[str], values: Sequence[object]) -> str:
     >>> _folder(["day", "shop"], ["2024-01-02", None]), _folder(["a"], ["x/y"])
     ('day=2024-01-02/shop=__HIVE_DEFAULT_PARTITION__', 'a=x%2Fy')
     """
-    texts = [NULL if value is None else quote(str(value), safe=" ") for value in values]
+    texts = [_text(column, value) for column, value in zip(columns, values, strict=True)]
     return "/".join(f"{quote(column, safe=' ')}={text}" for column, text in zip(columns, texts, strict=True))
+
+
+def _text(column: str, value: object) -> str:
+    """The text of a value in the name of a folder. Raises `ValueError` for one that would be read as another."""
+    if value == NULL or isinstance(value, (bytes, list, dict)):
+        raise ValueError(
+            f"column {column!r} has the value {value!r:.80}, which as the name of a folder would be read as "
+            f"{'null' if value == NULL else 'another'}; map it to another text, or leave the column out of partition_by"
+        )
+    return NULL if value is None else quote(str(value), safe=" ")

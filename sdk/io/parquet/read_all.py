@@ -11,8 +11,10 @@ from pyarrow import parquet
 
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.io.arrow_rows import to_dicts
 from headrace.sdk.io.files.fileio import ReadableFile, files_of, with_path
 from headrace.sdk.io.files.filesystem import CompressionTypes, filesystem_of
+from headrace.sdk.io.parquet.parquet_source import refuse_equal_names
 from headrace.sdk.transforms.core.par_do import FlatMap
 from headrace.sdk.transforms.core.reshuffle import Reshuffle
 
@@ -29,12 +31,16 @@ class _Tables:
         system, path = filesystem_of(file.metadata.path)
         with system.open_input_file(path) as opened:
             whole = parquet.ParquetFile(opened, page_checksum_verification=True)
+            if not self.as_tables:
+                refuse_equal_names(file.metadata.path, whole.schema_arrow.names)
             yield from with_path(self._elements(whole), file, self.with_filename)
 
     def _elements(self, file: parquet.ParquetFile) -> Iterator[object]:
         columns = None if self.columns is None else list(self.columns)
         tables: Iterator[pa.Table] = (file.read_row_group(n, columns) for n in range(file.num_row_groups))
-        return tables if self.as_tables else chain.from_iterable(table.to_pylist() for table in tables)
+        if self.as_tables:
+            return tables
+        return chain.from_iterable(to_dicts(batch) for table in tables for batch in table.to_batches())
 
 
 class ReadAllFromParquetBatched(PTransform[PCollection[str], PCollection[object]]):

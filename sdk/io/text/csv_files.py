@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from csv import reader as csv_lines
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from io import BytesIO
+from io import BytesIO, StringIO
 from typing import Literal, TypeAlias, Unpack, cast
 
 import pyarrow as pa
@@ -85,6 +85,7 @@ class CsvParser:
         """Raise `BadLine` unless a file has the columns of the first file, in the same order."""
         if self.header is None:
             return
+        check_text(lines)
         names = header_names(lines, self.delimiter, self.skip)
         if names != self.header:
             raise BadLine(
@@ -162,6 +163,8 @@ _TYPES: dict[object, str] = {
     **{"datetime64[ns]": "timestamp[ns]", "datetime64[us]": "timestamp[us]", "datetime64[s]": "timestamp[s]"},
 }
 """Types as pandas and Python call them -> names of Arrow types."""
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_QUOTED = re.compile('"[^"]*"?')
 _INSTEAD = {
     "comment": "leave such lines out where the files are written, or read with ReadFromText, filter and parse",
     "parse_dates": "dates and times are inferred; state another type with dtype, such as {'at': 'timestamp[us]'}",
@@ -259,7 +262,9 @@ class CsvFormat:
             if not sample.strip():
                 return {}
             try:
-                inferred |= {field.name: _nullable(field.type) for field in parser.table(sample).schema}
+                table = parser.table(sample)
+                inferred |= {field.name: _nullable(field.type) for field in table.schema}
+                inferred |= _of_long_numbers(parser, sample, table)
             except pa.ArrowInvalid as error:
                 explained = parser.explained(sample, error)
                 line = 1 + self._skipped + (explained.index if isinstance(explained, BadLine) else 0)
@@ -392,7 +397,30 @@ class _Sample:
 
     def check_header(self, lines: bytes, file: MatchedFile) -> None:
         """See `LineParser`."""
+        check_text(lines)
         self.header = lines
+
+
+def check_text(header: bytes) -> None:
+    r"""Raise `BadLine` for the first lines of a file whose other lines, or the names in them, would not be found.
+
+    >>> check_text(b'id,"first\rname"\r\n')
+    >>> check_text(b"id,name\r1,tea\r2,jam\r")
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.io.text.line_ranges.BadLine: its lines end with CR (\r) alone, so that it is one line; ...
+    """
+    for index, line in enumerate(header.split(b"\n")):
+        if b"\0" in line:
+            raise BadLine(index, "it has zero bytes, as UTF-16 has; write the file as UTF-8")
+        try:
+            text = line.decode()
+        except UnicodeDecodeError as error:
+            raise BadLine(
+                index, f"not UTF-8 text ({error.reason}); give its encoding, or write UTF-16 as UTF-8"
+            ) from None
+        if "\r" in _QUOTED.sub("", text).removesuffix("\r"):
+            raise BadLine(index, "its lines end with CR (\\r) alone, so that it is one line; write LF or CR LF instead")
 
 
 def header_names(lines: bytes, delimiter: str, skip: int = 0) -> tuple[str, ...]:
@@ -401,8 +429,25 @@ def header_names(lines: bytes, delimiter: str, skip: int = 0) -> tuple[str, ...]
     >>> header_names(b'id,"name, first"\n', ",")
     ('id', 'name, first')
     """
-    text = lines.decode(errors="replace").splitlines()[skip:]
-    return tuple(next(csv_lines(text, delimiter=delimiter), ()))
+    text = b"\n".join(lines.split(b"\n")[skip:]).decode(errors="replace")
+    return tuple(next(csv_lines(StringIO(text, newline=""), delimiter=delimiter), ()))
+
+
+def _of_long_numbers(parser: CsvParser, sample: bytes, table: pa.Table) -> dict[str, pa.DataType]:
+    """Types of the columns that Arrow takes for fractions because a whole number in them has more than 64 bits."""
+    names = [field.name for field in table.schema if pa.types.is_float64(field.type) and field.name not in parser.types]
+    if not names:
+        return {}
+    # Texts that stand for nulls are nulls then, too.
+    nulls = parser.nulls or tuple(csv.ConvertOptions().null_values)
+    texts = replace(parser, types=dict.fromkeys(names, pa.string()), selected=tuple(names), nulls=nulls).table(sample)
+    found: dict[str, pa.DataType] = {}
+    for name, column in zip(names, texts.columns, strict=True):
+        numbers = [text.strip() for text in column.to_pylist() if text is not None]
+        if numbers and all(map(_WHOLE.fullmatch, numbers)):
+            fits = all(number.isdigit() and int(number) < 1 << 64 for number in numbers)
+            found[name] = pa.uint64() if fits else pa.string()
+    return found
 
 
 def _nullable(inferred: pa.DataType) -> pa.DataType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -34,8 +35,17 @@ class _Lines:
     def __call__(self, file: ReadableFile) -> Iterator[object]:
         with file.open() as opened:
             lines = _lines(opened) if self.delimiter is None else _split(opened, self.delimiter)
-            for line, end in islice(lines, self.header, None):
+            for line, end in islice(_without_mark(lines), self.header, None):
                 yield from with_path([self.coder.decode(line if self.strip else line + end)], file, self.with_filename)
+
+
+def _without_mark(lines: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    """The lines without a byte order mark before the first."""
+    for line, end in islice(lines, 1):
+        first = line.removeprefix(codecs.BOM_UTF8)
+        if first or end:
+            yield first, end
+    yield from lines
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:

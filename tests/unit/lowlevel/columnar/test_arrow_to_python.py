@@ -60,3 +60,11 @@ def test_times_that_no_datetime_expresses_are_named(kind: pa.DataType, seconds: 
     column = pa.array([seconds, *others], pa.int64()).cast(kind).cast(pa.timestamp("us", kind.tz))
     with pytest.raises(ValueError, match=re.escape(f"a column of type {column.type} has times from ")):
         to_list(column)
+
+
+def test_times_of_day_with_nanoseconds_are_refused() -> None:
+    """They were cut to microseconds."""
+    whole = pa.array([1000, None], pa.time64("ns"))
+    assert to_list(whole) == whole.to_pylist()
+    with pytest.raises(ValueError, match=re.escape("a column of type time64[ns] has times of day with nanoseconds")):
+        to_list(pa.array([None, 1001], pa.time64("ns")))

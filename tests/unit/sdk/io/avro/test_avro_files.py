@@ -45,6 +45,7 @@ ORDER = {
 NOON = datetime(2024, 1, 2, 12, tzinfo=UTC)
 ORDERS = [{"product": "tea", "amount": 3, "at": NOON}, {"product": "coffee", "amount": None, "at": NOON}]
 LOCAL = {"type": "long", "logicalType": "local-timestamp-micros"}
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}
 NUMBER = {"type": "record", "name": "Number", "fields": [{"name": "n", "type": "long"}]}
 
 
@@ -357,6 +358,8 @@ class TestWriting:
             ({"type": "int", "logicalType": "date"}, NOON.date(), NOON, "a part of .* would be lost"),
             (LOCAL, NOON.replace(tzinfo=None), NOON, "the time zone of .* would be lost; write .replace"),
             (["null", LOCAL], None, NOON, "the time zone of .* would be lost"),
+            ([LOCAL, ORDER["fields"][2]["type"]], NOON.replace(tzinfo=None), NOON, "the time zone of .* would be lost"),
+            ([LOCAL, DECIMAL], NOON.replace(tzinfo=None), NOON, "the time zone of .* would be lost"),
             ({"type": "array", "items": LOCAL}, [NOON.replace(tzinfo=None)], [NOON], "the time zone of .* be lost"),
         ],
     )

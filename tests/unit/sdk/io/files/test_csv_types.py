@@ -225,3 +225,58 @@ class TestStatedTypes:
     def test_what_no_field_can_be_is_refused(self, stated):
         with pytest.raises(ValueError, match=r"dtype of column 'amount' is .*; use the name of an Arrow type"):
             beam.io.ReadFromCsv("*.csv", dtype={"amount": stated}, validate=False)
+
+
+class TestLongNumbers:
+    """Arrow takes whole numbers of more than 64 bits for fractions, which rounds the last digits of long ids."""
+
+    @pytest.mark.parametrize(
+        ("fields", "found"),
+        [
+            (["18446744073709551615", "1", "NA"], [2**64 - 1, 1, None]),
+            ([" 18446744073709551615"], [2**64 - 1]),
+            (["99999999999999999999999", "007", ""], ["99999999999999999999999", "007", ""]),
+            (["-9223372036854775809"], ["-9223372036854775809"]),
+            (["+18446744073709551615"], ["+18446744073709551615"]),
+            (["9223372036854775807"], [2**63 - 1]),
+            (["18446744073709551615", "1.5"], [2.0**64, 1.5]),
+            (["1e3", "2"], [1000.0, 2.0]),
+            (["NaN", "2"], [None, 2]),
+        ],
+    )
+    def test_they_keep_their_digits(self, tmp_path, fields, found):
+        lines = "".join(f"{field},x\n" for field in fields)
+        rows = values(write(tmp_path / "a.csv", f"id,b\n{lines}"))
+        assert [row.id for row in rows] == found
+        assert all(type(row.id) is type(each) for row, each in zip(rows, found, strict=True))
+
+    def test_a_stated_type_counts(self, tmp_path):
+        path = write(tmp_path / "a.csv", "id\n99999999999999999999999\n-\n")
+        assert values(path, dtype=float, na_values=["-"]) == [beam.Row(id=1e23), beam.Row(id=None)]
+        assert [row.id for row in values(path, na_values=["-"])] == ["99999999999999999999999", None]
+
+
+class TestFirstLines:
+    """First lines behind which nothing would be found, or with other names than the file has."""
+
+    @pytest.mark.parametrize(
+        ("contents", "options", "line", "reason"),
+        [
+            (b"a,b\r1,2\r3,4\r", {}, 1, "its lines end with CR"),
+            (b"a,b\r1,2\r3,4\r", {"names": ["x", "y"], "header": 0}, 1, "its lines end with CR"),
+            (b"#\r\na,b\r1,2\r3,4\r", {"skiprows": 1}, 2, "its lines end with CR"),
+            ("a\nb\nc\n".encode("utf-16"), {}, 1, "it has zero bytes, as UTF-16 has"),
+            ("a\nb\nc\n".encode("utf-16-le"), {}, 1, "it has zero bytes, as UTF-16 has"),
+            ("caf\xe9\n1\n".encode("latin-1"), {}, 1, "not UTF-8 text .*; give its encoding"),
+        ],
+    )
+    def test_they_are_refused(self, tmp_path, contents, options, line, reason):
+        path = write(tmp_path / "a.csv", contents)
+        with pytest.raises(ValueError, match=f"a.csv, line {line}: {reason}"):
+            values(path, **options)
+
+    def test_what_is_right_is_read(self, tmp_path):
+        assert values(write(tmp_path / "a.csv", 'a,"b\rc"\r\n1,2\r\n')) == [beam.Row(**{"a": 1, "b\rc": 2})]
+        assert values(write(tmp_path / "b.csv", "a,b\r1,2\r"), names=["x", "y"])[1] == beam.Row(x="1", y="2")
+        latin = write(tmp_path / "c.csv", "caf\xe9\n1\n".encode("latin-1"))
+        assert values(latin, encoding="latin-1") == [beam.Row(café=1)]

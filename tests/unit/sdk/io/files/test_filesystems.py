@@ -143,6 +143,24 @@ def test_text_files_of_patterns_are_read(folder: Path) -> None:
         beam.io.ReadAllFromText(delimiter=b"")
 
 
+@pytest.mark.parametrize("delimiter", [None, b"|"])
+def test_a_byte_order_mark_is_left_out(tmp_path: Path, delimiter: bytes | None) -> None:
+    """As `ReadFromText` does: the first line began with it."""
+    for name, text in {"a": "\ufeffone|two\n", "b": "\ufeff", "c": "\ufeff\n", "d": "x\ufeff"}.items():
+        (tmp_path / name).write_text(text)
+    found = {name: [f"{tmp_path}/{name}"] | beam.io.ReadAllFromText(delimiter=delimiter) for name in "abcd"}
+    first = ["one|two"] if delimiter is None else ["one", "two\n"]
+    assert found == {"a": first, "b": [], "c": ["" if delimiter is None else "\n"], "d": ["x\ufeff"]}
+
+
+def test_parquet_files_with_equal_names_are_refused(tmp_path: Path) -> None:
+    table = pa.table([[1], [2]], names=["a", "a"])
+    parquet.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(Exception, match=r"t.parquet has several columns named 'a', of which an element could have"):
+        _ = [f"{tmp_path}/t.parquet"] | beam.io.ReadAllFromParquet()
+    assert [f"{tmp_path}/t.parquet"] | beam.io.ReadAllFromParquetBatched() == [table]
+
+
 def test_parquet_files_of_patterns_are_read(folder: Path) -> None:
     table = pa.table({"x": [1, 2], "y": ["a", "b"]})
     parquet.write_table(table, folder / "t.parquet")

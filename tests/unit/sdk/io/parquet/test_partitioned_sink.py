@@ -48,6 +48,14 @@ def test_values_that_are_no_names(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.parametrize("value", ["__HIVE_DEFAULT_PARTITION__", b"x", [1], {"x": 1}])
+def test_values_that_would_be_read_as_others_are_refused(tmp_path, value):
+    pipeline = beam.Pipeline(LocalRunner())
+    pipeline | beam.Create([{"a": value, "n": 1}]) | beam.io.WriteToParquet(f"{tmp_path}/", partition_by=["a"])
+    with pytest.raises(StepError, match=r"column .a. has the value .*, which as the name of a folder would be read as"):
+        pipeline.run()
+
+
 @pytest.mark.parametrize("step", ["commit", "deliver", "delivered"])
 def test_a_crash_loses_and_doubles_nothing(tmp_path, step):
     def run(scheduler):
