@@ -14,6 +14,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from secrets import randbits
 from typing import Literal, NamedTuple, get_args
 
@@ -30,6 +31,9 @@ WriteMode = Literal["append", "upsert", "changelog"]
 """What becomes of elements: each one is added; each one replaces the row with its key; or each one is a `Change`."""
 _RUN, _ROWS = b"R", b"D"
 """First byte of a receipt: the run, or rows of a task."""
+
+_FRACTIONS = (float, Decimal, np.floating)
+"""Types of which a value may be NaN, which is equal to none."""
 
 
 class SinkTakenError(HeadraceError, RuntimeError):
@@ -210,7 +214,7 @@ def row_of(element: object, columns: Sequence[str], keys: Sequence[str] = ()) ->
 
     Raises:
         TypeError: The element has no named fields.
-        ValueError: The element has another number of values, a field that is no column, or no value for a key.
+        ValueError: The element has another number of values, a field that is no column, or no value or NaN for a key.
 
     >>> row_of({"amount": 3, "product": "tea"}, ["product", "amount"]), row_of(("tea", 3), ["product", "amount"])
     (('tea', 3), ('tea', 3))
@@ -223,8 +227,9 @@ def row_of(element: object, columns: Sequence[str], keys: Sequence[str] = ()) ->
         record = as_record(element)
         check_names(record, columns)
     for key in keys:
-        if record.get(key) is None:
-            raise ValueError(f"element {element!r:.200} has no value for the key {key!r}, so it cannot replace its row")
+        if (value := record.get(key)) is None or (isinstance(value, _FRACTIONS) and value != value):
+            given = "no value" if value is None else "NaN"
+            raise ValueError(f"element {element!r:.200} has {given} for the key {key!r}, so it cannot replace its row")
         if not isinstance(record[key], Hashable):
             raise TypeError(
                 f"element {element!r:.200} has a {type(record[key]).__name__} for the key {key!r}; "

@@ -127,6 +127,17 @@ def tells_files_apart(naming: FileNaming, window_fn: object) -> bool:
     return isinstance(naming, _Naming)
 
 
+def is_one_for_all(naming: FileNaming) -> bool:
+    """Whether names do not depend on the destination or on chance, so that each step with them gives the same ones.
+
+    >>> is_one_for_all(default_file_naming("out")), is_one_for_all(destination_prefix_naming())
+    (True, False)
+    """
+    if isinstance(naming, ShardTemplate):
+        return "U" not in naming.template
+    return isinstance(naming, _Naming) and naming.prefix is not None
+
+
 def _times(window: BoundedWindow) -> str:
     if isinstance(window, GlobalWindow):
         return ""

@@ -160,6 +160,25 @@ def absolute(path: str) -> str:
     return path if is_url(path) else abspath(path)
 
 
+def same_folder(path: str, other: str) -> bool:
+    """Whether two absolute paths or URLs are those of one folder; on this machine links count as what they lead to.
+
+    >>> same_folder("/data/out", "/data/out/"), same_folder("s3://bucket/a", "s3://bucket/b")
+    (True, False)
+    """
+    return without_links(path) == without_links(other)
+
+
+def without_links(path: str) -> str:
+    """An absolute path on this machine with the folders that its links lead to; a URL as it is.
+
+    >>> without_links("file:///data/out"), without_links("s3://bucket/a")
+    ('/data/out', 's3://bucket/a')
+    """
+    path = path.removeprefix("file://")
+    return path if is_url(path) else os.path.realpath(path or "/")
+
+
 def _understood(path: str) -> str:
     if (wrong := refusal(path, Use.FILES)) is not None:
         raise PlaceError(wrong)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.errors import CheckpointError
-from headrace.sdk.io.files.filesystem import absolute, filesystem_of
+from headrace.sdk.io.files.filesystem import absolute, filesystem_of, without_links
 
 HIDDEN = "_unfinished"
 """Folder of files that are not delivered; readers ignore names that begin with `_`."""
@@ -124,14 +124,14 @@ class OutputName(NamedTuple):
         [False, True]
         """
         short, long = sorted((self.suffix, other.suffix), key=len)
-        begin, extended = sorted((self._path, other._path), key=len)
+        begin, extended = sorted((self._path_without_links(), other._path_without_links()), key=len)
         if begin == extended:
             return long.endswith(short) and bool(_NUMBERS.fullmatch(long[: len(long) - len(short)]))
         return extended.startswith(begin) and bool(re.fullmatch(f"{_INSTANT}[^/]*", extended[len(begin) :]))
 
-    @property
-    def _path(self) -> str:
-        return self.prefix.removeprefix("file://")
+    def _path_without_links(self) -> str:
+        folder, slash, name = self.prefix.rpartition("/")
+        return without_links(folder) + slash + name
 
 
 @dataclass(frozen=True, slots=True)

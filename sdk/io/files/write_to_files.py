@@ -7,7 +7,7 @@ is repeated after a crash renames the same files to the same names.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from os import fspath
 from typing import BinaryIO, NamedTuple, TypeAlias, cast
@@ -20,8 +20,8 @@ from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection
 from headrace.sdk.graph.side_inputs import AsList
 from headrace.sdk.io.files.durable_files import folder_of, keep_files, make_folders, moved, sync_names
-from headrace.sdk.io.files.file_naming import FileNaming, default_file_naming, tells_files_apart
-from headrace.sdk.io.files.filesystem import CompressionTypes, Path, absolute, filesystem_of
+from headrace.sdk.io.files.file_naming import FileNaming, default_file_naming, is_one_for_all, tells_files_apart
+from headrace.sdk.io.files.filesystem import CompressionTypes, Path, absolute, filesystem_of, same_folder
 from headrace.sdk.io.files.filesystems import FileSystems
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.tagged_output import TaggedOutput
@@ -204,7 +204,8 @@ class WriteToFiles(PTransform[Collection, PCollection[FileResult]]):
         self._most = max_writers_per_bundle
 
     def expand(self, inputs: Collection) -> PCollection[FileResult]:
-        """The files, when they have their final names."""
+        """The files, when they have their final names. Raises `ValueError` if another step gives the same names."""
+        self._check_clashes(inputs)
         temporary = self._temporary(inputs.pipeline)
         in_bundles = ParDo(_WriteBundle(temporary, self.destination_fn, self.sink_fn, self._most))
         outputs = inputs | "WriteBundles" >> in_bundles.with_outputs(_SPILLED, main="written")
@@ -222,6 +223,29 @@ class WriteToFiles(PTransform[Collection, PCollection[FileResult]]):
         if inputs.is_bounded:
             _clean_up(temporary, renamings, results)
         return cast("PCollection[FileResult]", results)
+
+    def _check_clashes(self, inputs: Collection) -> None:
+        label = inputs.pipeline.current_label
+        if not is_one_for_all(self.file_naming_fn) or not isinstance(self.path, StaticValueProvider):
+            return
+        for step in inputs.pipeline.steps:
+            other = step.transform
+            if isinstance(other, WriteToFiles) and step.full_label != label and self._is_as(other, inputs, step.inputs):
+                raise ValueError(
+                    f"steps {step.full_label!r} and {label!r} both write files with the same names to "
+                    f"{self.path.get()}, so that one would replace the other's; give one of them another folder or name"
+                )
+
+    def _is_as(self, other: WriteToFiles, inputs: Collection, others: Sequence[object]) -> bool:
+        """Whether another step writes files in the same folder, with the same names, of the same windows."""
+        if other.file_naming_fn != self.file_naming_fn or not isinstance(other.path, StaticValueProvider):
+            return False
+        same_window = [
+            each
+            for each in others
+            if isinstance(each, PCollection) and each.windowing.window_fn == inputs.windowing.window_fn
+        ]
+        return bool(same_window) and same_folder(str(other.path.get()), str(self.path.get()))
 
     def _temporary(self, pipeline: BasePipeline) -> ValueProvider:
         """The temporary directory; the same one when the program goes on from its checkpoint."""

@@ -442,6 +442,7 @@ class TestWrongInput:
             ({"product": "tea", "prize": 3}, r"elements have a field 'prize', but the columns are"),
             (("tea",), r"element \('tea',\) has 1 values for the columns"),
             ({"amount": 3}, r"has no value for the key 'product'"),
+            ({"product": float("nan"), "amount": 3}, r"has NaN for the key 'product'"),
             (5, r"element 5 of type int has no named fields"),
             ((["tea"], 5), r"element \(\['tea'\], 5\) has a list for the key 'product'"),
         ],

@@ -146,3 +146,29 @@ def test_a_second_file_with_a_name_is_refused(tmp_path, naming, destination, win
     with pytest.raises(StepError, match=r"file_naming gives the name .*/out/\S+ to two files of this run, so that one"):
         run(tmp_path, write, windows, TRIGGERS["late"])
     assert not written(tmp_path)
+
+
+class TestTwoSteps:
+    """Steps that would give their files the same names in one folder; the files of one replaced those of the other."""
+
+    def write(self, one, two, windows=GlobalWindows()):
+        pipeline = beam.Pipeline(LocalRunner())
+        lines = pipeline | beam.Create(["a"])
+        _ = lines | "One" >> one
+        _ = lines | "In windows" >> beam.WindowInto(windows) | "Two" >> two
+
+    @pytest.mark.parametrize("kind", ["text", "template", "times", "files", "prefix", "single", "sharded"])
+    def test_they_are_refused(self, tmp_path, kind):
+        (tmp_path / "out").mkdir()
+        (tmp_path / "link").mkdir()
+        (tmp_path / "link" / "out").symlink_to(tmp_path / "out")
+        for folder in (tmp_path, tmp_path / "link"):
+            with pytest.raises(ValueError, match=r"steps 'One.*' and 'Two.*' both write files .* so that one would"):
+                self.write(SINKS[kind](tmp_path), SINKS[kind](folder))
+
+    def test_what_may_differ_is_left_to_the_program(self, tmp_path):
+        self.write(WriteToFiles(tmp_path), WriteToFiles(tmp_path / "other"))
+        self.write(WriteToFiles(tmp_path), WriteToFiles(tmp_path, prefix_naming("other")))
+        self.write(WriteToFiles(tmp_path), WriteToFiles(tmp_path), FixedWindows(5))
+        for kind in ("random", "destinations", "own"):
+            self.write(SINKS[kind](tmp_path), SINKS[kind](tmp_path))
