@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from typing import cast
 
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
 from headrace.lowlevel.injectors.source_objects import SourceObjects
+from headrace.lowlevel.storage.places import is_url
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.watermarks.far_future import DAY
@@ -150,7 +152,9 @@ class DirectoryInjector(BaseInjector):
         self._now, self._clock_ns = now, clock_ns
         self._seen = SeenFiles(SourceObjects.in_memory())
         self._changed = 0
-        """Number of files that were replaced after they were taken."""
+        """Number of changes of files after they were taken."""
+        self._said: set[str] = set()
+        """Paths of the newest files of which it was said that they have changed; a log may change at each look."""
         self._current: tuple[object, ...] = ()
         """The positions to which what is in memory belongs."""
         self._repeated: tuple[object, Delivery] | None = None
@@ -256,12 +260,19 @@ class DirectoryInjector(BaseInjector):
         found = sorted(self._listing.look(), key=lambda file: file.path)
         self._say_missing()
         seen = self._seen.find(before.seen, [file.path for file in found])
+        # Of these the reading itself says it.
+        begun = {unread.file.path for unread in before.unread}
         for file in found:
             if (earlier := seen.get(file.path)) is None:
                 times = self._reading.times
                 self._waiting.add(self._looks if times is None else times.of(file).earliest, file)
-            elif UNKNOWN not in earlier and earlier != (file.size, file.modified_us):
+            elif UNKNOWN not in earlier and earlier != (file.size, file.modified_us) and file.path not in begun:
                 self._say_changed(file)
+        newest = {file.path: file for file in before.seen.tail if file.path not in begun}
+        for file in newest.values():
+            if file.path not in self._said and _is_changed_in_place(file):
+                self._say_changed(file)
+        self._said.intersection_update(newest)
 
     def _say_missing(self) -> None:
         missing = self._listing.is_missing
@@ -270,6 +281,7 @@ class DirectoryInjector(BaseInjector):
         self._was_missing = missing
 
     def _say_changed(self, file: MatchedFile) -> None:
+        self._said.add(file.path)
         self._changed += 1
         # Once for each power of two, so that a folder that is written anew does not fill the log.
         if not self._changed & (self._changed - 1):
@@ -324,6 +336,19 @@ class DirectoryInjector(BaseInjector):
         if paths and (there := match(self._reading.pattern)):
             _, inferred = self._format.of(None, lambda: there)
         return _Position(files, seen, watermark, greatest, inferred)
+
+
+def _is_changed_in_place(file: MatchedFile) -> bool:
+    """Whether a file of this machine has been written to since it was taken; its folder does not tell that."""
+    path = file.path.removeprefix("file://")
+    if is_url(path) or file.size == UNKNOWN:
+        return False
+    try:
+        now = os.stat(path)
+    except OSError:
+        return False
+    # What copies files may set their times back when it has copied them.
+    return now.st_size != file.size or now.st_mtime_ns // 1000 > file.modified_us
 
 
 def _is_current(position: object) -> bool:

@@ -259,6 +259,30 @@ class TestWhatIsSaid:
             assert injector.plan(position, 100, 1).idle
         assert f"{path} was read before and has changed since; a path is read once" in caplog.text
 
+    def test_a_file_that_is_written_to_after_it_was_read(self, tmp_path, caplog):
+        """Such as a log: its folder does not change then, and its new lines were passed over in silence."""
+        injector = DirectoryInjector(Names(), FolderReading(f"{tmp_path}/*.txt", None, None, interval=0.0))
+        position = injector.start()
+
+        def look() -> int:
+            nonlocal position
+            caplog.clear()
+            position = injector.plan(position, 100, 1).position
+            return caplog.text.count("was read before and has changed since")
+
+        for name in "ab":
+            os.utime(write(tmp_path / f"{name}.txt", "one"), (5, 5))
+        assert [look(), look()] == [0, 0]
+        with (tmp_path / "a.txt").open("a") as file:
+            file.write("two!")
+        assert [look(), look()] == [1, 0]
+        (tmp_path / "b.txt").write_text("One")
+        assert [look(), look()] == [1, 0]
+        # As by what copies a file, and sets its time back then.
+        os.utime(tmp_path / "b.txt", (3, 3))
+        (tmp_path / "a.txt").rename(tmp_path / "archived")
+        assert look() == 0
+
     def test_a_file_that_comes_back_as_it_was(self, tmp_path, caplog):
         path = Path(write(tmp_path / "a.txt", "one"))
         injector = self.source(tmp_path)
