@@ -61,6 +61,11 @@ class ReadFromDataFrame(Source):
         if not hasattr(frame, "isStreaming"):
             raise TypeError(f"{type(self).__name__} takes a Spark DataFrame, got {frame!r:.200}")
         columns = getattr(frame, "columns", None)
+        if columns is not None and (twice := [name for name in columns if columns.count(name) > 1]):
+            raise ValueError(
+                f"the DataFrame has several columns named {twice[0]!r}, of which a row could have only one; rename or "
+                "drop one of them"
+            )
         if isinstance(timestamp, str) and columns is not None and timestamp not in columns:
             raise ValueError(f"timestamp names column {timestamp!r}, but the DataFrame has {columns}")
         self._frame, self._tolerant = frame, False

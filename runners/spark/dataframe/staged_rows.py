@@ -7,6 +7,7 @@ the same rows, so the rows are written once, and epochs read from the files. Fil
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from secrets import token_bytes
@@ -36,6 +37,7 @@ from headrace.sdk.io.timestamps import TimestampOf, timestamps_of
 
 _PIECE_ROWS = 1 << 16
 _PIECE_BYTES = 16 << 20
+_MONTHS = re.compile(r"\binterval (year|month)\b")
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -139,9 +141,21 @@ def event_times(batch: pa.RecordBatch, elements: Sequence[object], timestamp: Ti
 def stage(frame: DataFrame, store: ObjectStorage, folder: str) -> list[Piece]:
     """Write the rows of a DataFrame, in its order; the pieces are ignored until they are listed by `write_list`.
 
-    Raises `SparkJobError`.
+    Raises `SparkJobError`, and `ValueError` for a column of a type that Python does not have.
     """
-    rows = run_plan(frame.mapInArrow(_WritePieces(carried(store), folder), SCHEMA), f"reading of {folder}")
+    for field in frame.schema.fields:
+        kind = field.dataType.simpleString()
+        if _MONTHS.search(kind):
+            raise ValueError(
+                f"column {field.name!r} of the DataFrame has the type {kind}, which Python does not have; cast it to a "
+                "number of months, or leave it out with drop"
+            )
+    # Spark's `mapInArrow` looks columns up by name, which fails for dots in names, and for two that it takes for one.
+    names = frame.columns
+    plain = frame.toDF(*(f"c{number}" for number in range(len(names))))
+    rows = run_plan(
+        plain.mapInArrow(_WritePieces(carried(store), folder, tuple(names)), SCHEMA), f"reading of {folder}"
+    )
     found = sorted((partition, cast(list[Piece], unpack(blob))) for partition, _, _, blob in rows)
     return [piece for _, pieces in found for piece in pieces]
 
@@ -152,6 +166,8 @@ class _WritePieces:
 
     store: ObjectStorage
     folder: str
+    names: tuple[str, ...]
+    """The names of the columns."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()
@@ -162,6 +178,7 @@ class _WritePieces:
         return batches_of([(task.partitionId(), 0, 0, pack(pieces))] if pieces else [])
 
     def _write(self, path: str, table: pa.Table) -> Piece:
+        table = table.rename_columns(list(self.names))
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as stream:
             stream.write_table(table)

@@ -95,6 +95,30 @@ def test_values_of_all_kinds_arrive_as_rows(spark: SparkSession) -> None:
     assert timestamp == MIN_TIMESTAMP
 
 
+def rows_of(spark: SparkSession, query: str) -> list[object]:
+    rows: list[object] = []
+    with beam.Pipeline(SparkRunner(spark)) as pipeline:
+        reading = pipeline | beam.io.ReadFromSpark(spark.sql(query))
+        _ = reading | Write(CallSink(lambda epoch, more: rows.extend(row for row, _ in more)))
+    return rows
+
+
+def test_columns_of_any_names_are_read(spark: SparkSession) -> None:
+    """Spark looks columns up by name: not those with dots, nor those that differ in their case only."""
+    names = ["a.b", "a b", "A.B", "c`d", "", "ä"]
+    columns = ", ".join(f"{number} `{name.replace('`', '``')}`" for number, name in enumerate(names))
+    (row,) = rows_of(spark, f"select {columns}, named_struct('p.q', 1) inner")
+    assert isinstance(row, Row)
+    assert row.as_dict() == {**{name: number for number, name in enumerate(names)}, "inner": {"p.q": 1}}
+
+
+def test_columns_that_no_row_can_have_are_refused(spark: SparkSession) -> None:
+    with pytest.raises(ValueError, match="the DataFrame has several columns named 'a'"):
+        rows_of(spark, "select 1 a, 2 a")
+    with pytest.raises(ValueError, match="column 'i' of the DataFrame has the type interval month, which Python does"):
+        rows_of(spark, "select interval '1' month i")
+
+
 def test_a_row_without_event_time_is_shown(spark: SparkSession) -> None:
     frame = spark.sql("select 5 key, cast(null as timestamp) at")
     topology, _ = counting(DataFrameInjector(frame, "at", None))
