@@ -5,12 +5,14 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import logging
 import lzma
 import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from os import PathLike
 from os.path import abspath
 from typing import BinaryIO, TypeAlias, cast
@@ -24,6 +26,7 @@ from headrace.lowlevel.storage.places import Use, is_url, refusal, understood_pl
 from headrace.sdk.io.files.decompression import bzip2_reader, xz_reader
 from headrace.sdk.io.path_patterns import MAGIC, FolderPattern, Places, expression, walked
 
+_log = logging.getLogger(__name__)
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".lzma": "lzma", ".zst": "zstd"}
 _NAMES = ("auto", "uncompressed", *_COMPRESSIONS.values())
 _MIME_TYPES = {"bzip2": "x-bz2", "gzip": "x-gzip", "zstd": "zstd", "lzma": "lzma", "xz": "lzma"}
@@ -226,8 +229,11 @@ class Search:
 
     def infos(self) -> list[fs.FileInfo]:
         """All files there that can match, and others; nothing if the folder does not exist."""
-        if self.recursive and isinstance(self.system, fs.LocalFileSystem):
+        if isinstance(self.system, fs.LocalFileSystem):
             found = self.system.get_file_info(list(self._paths()))
+            for info in found:
+                if info.type == fs.FileType.NotFound:
+                    say_link_to_nothing(info.path)
             return [info for info in found if info.type not in (fs.FileType.Directory, fs.FileType.NotFound)]
         selector = fs.FileSelector(self.folder, recursive=self.recursive, allow_not_found=True)
         return [info for info in self.system.get_file_info(selector) if info.type != fs.FileType.Directory]
@@ -250,6 +256,15 @@ class Search:
         if places is None:
             return self.expression.fullmatch(os.path.join(folder, name)) is not None
         return self.below.matches(places, name)
+
+
+@lru_cache(maxsize=1024)
+def say_link_to_nothing(path: str) -> None:
+    """Say once, if a path that is no file is a link, that its file is left out."""
+    if os.path.islink(path):
+        _log.warning(
+            "%s is a link to a file that is not there, so it is left out; put the file there, or remove the link", path
+        )
 
 
 def single_file(pattern: str) -> MatchedFile | None:

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 
 from pyarrow import fs
 
-from headrace.sdk.io.files.filesystem import MatchedFile, Search, matched_file, reaching, single_file
+from headrace.sdk.io.files.filesystem import (
+    MatchedFile,
+    Search,
+    matched_file,
+    reaching,
+    say_link_to_nothing,
+    single_file,
+)
 from headrace.sdk.io.path_patterns import Places, walked
 
 _TRUSTED_NS = 10_000_000_000
@@ -139,6 +146,7 @@ class DirectoryListing:
             found = os.stat(path)
         except FileNotFoundError:
             del self._folders[folder].files[name]
+            say_link_to_nothing(path)
             return None
         kind = fs.FileType.File if stat.S_ISREG(found.st_mode) else fs.FileType.Unknown
         info = fs.FileInfo(path, kind, size=found.st_size, mtime_ns=found.st_mtime_ns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,18 @@ def test_a_folder_is_looked_for_again_when_its_link_is_gone(tmp_path):
         (inside / "a").unlink(missing_ok=True)
         now[0] += 10**12
     assert looks == [[f"{inside}/a/x.txt"], [f"{inside}/b/x.txt"], []]
+
+
+@pytest.mark.parametrize("pattern", ["", "/*", "/**/*.txt"])
+@pytest.mark.parametrize("continuous", [False, True])
+def test_a_link_to_no_file_is_named(tmp_path, caplog, pattern, continuous):
+    """Such as one to a disk that is not there at the moment."""
+    folder(tmp_path / "in", "x.txt")
+    (tmp_path / "in" / "y.txt").symlink_to("nothing")
+    look = DirectoryListing(f"{tmp_path}/in{pattern}").look if continuous else partial(match, f"{tmp_path}/in{pattern}")
+    assert [file.path for file in look()] == [f"{tmp_path}/in/x.txt"]
+    look()
+    assert caplog.text.count(f"{tmp_path}/in/y.txt is a link to a file that is not there") == 1
 
 
 def every_path(path: Path, reals: tuple[str, ...] = ()) -> list[str]:
