@@ -339,8 +339,9 @@ class TestNoFiles:
             ):
                 run.plan()
                 (folder / "hidden").chmod(0)
-                with nobody(), pytest.raises(Exception, match=rf"(?s){folder}/{wrong}.*Permission denied"):
+                with nobody(), pytest.raises(Exception, match="Permission denied") as raised:
                     read(f"{folder}/{pattern}", text)
+                assert f"{folder}/{wrong}" in str(raised.value)
                 (folder / "hidden").chmod(0o755)
                 run.fire()
 
