@@ -8,6 +8,7 @@ import inspect
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,7 +113,16 @@ class TestContents:
     @pytest.mark.parametrize(
         ("make", "element", "message"),
         [
-            (lambda: beam.io.WriteToJson("out"), Unnamed(), "has no named fields; map it to a dict"),
+            (
+                lambda: beam.io.WriteToJson("out"),
+                Unnamed(),
+                "is no JSON: it is .*; map it to text, a number, a list or a dict",
+            ),
+            (
+                lambda: beam.io.WriteToJson("out"),
+                {"a": [Decimal(1)]},
+                r"is no JSON: \['a'\]\[0\] is Decimal\('1'\), which JSON",
+            ),
             (lambda: beam.io.WriteToCsv("out"), 7, "element 7 of type int has no named fields"),
             (
                 lambda: beam.io.WriteToCsv("out", columns=["a"]),
