@@ -4,6 +4,10 @@ A class may have another module than when it was stored: it was moved, or the pr
 is continued by `python`, where its main module is called `__main__`. Such a class is found by its qualified name, first
 in the main program, then in the other modules of the program; not in installed packages, where a class of the same
 name is likely another one.
+
+While a program is loaded by somebody who needs its functions and steps, `with` blocks of its pipelines run nothing:
+`headrace run`, `draw` and `explain` load a program to find its pipeline, and a worker of Spark imports the modules that
+functions are from.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ import pickle
 import sys
 import sysconfig
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from os.path import dirname, realpath
 from pathlib import Path
@@ -34,6 +40,7 @@ class MainProgram(NamedTuple):
     """Its name if the program is run in the other way: by `python`, or by `headrace run`."""
 
 
+_waiting: ContextVar[list[object] | None] = ContextVar("pipelines of with blocks that have not run", default=None)
 _declared: MainProgram | None = None
 _moved: dict[tuple[str, str], str] = {}
 """(stored module, qualified name) -> module that had the class when it was looked for."""
@@ -53,6 +60,32 @@ def declare_main_program(main: MainProgram) -> None:
     """Say which module is the main program, where it does not follow from `__main__`: in a task, or a command."""
     global _declared
     _declared = main
+
+
+@contextmanager
+def loading_program() -> Iterator[list[object]]:
+    """Have the ends of `with` blocks run nothing; yields a list, to which each such block adds its pipeline.
+
+    >>> with loading_program() as pipelines:
+    ...     left_to_loader("a pipeline")
+    True
+    >>> pipelines, left_to_loader("another")
+    (['a pipeline'], False)
+    """
+    pipelines: list[object] = []
+    token = _waiting.set(pipelines)
+    try:
+        yield pipelines
+    finally:
+        _waiting.reset(token)
+
+
+def left_to_loader(pipeline: object) -> bool:
+    """Whether a program is being loaded, so that the pipeline is not to be run; its loader gets the pipeline."""
+    waiting = _waiting.get()
+    if waiting is not None:
+        waiting.append(pipeline)
+    return waiting is not None
 
 
 def current_module(module: str) -> str:

@@ -16,8 +16,7 @@ from typing import cast
 
 import headrace
 from headrace.cli.ending import MisuseError
-from headrace.lowlevel.class_lookup import MainProgram, declare_main_program
-from headrace.lowlevel.program_loading import loading_program
+from headrace.lowlevel.class_lookup import MainProgram, declare_main_program, loading_program
 from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.command_line.known_options import check_known
 from headrace.sdk.options import PipelineOptions

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
+from headrace.lowlevel.class_lookup import left_to_loader
 from headrace.lowlevel.errors import HeadraceError, StepError
-from headrace.lowlevel.program_loading import left_to_loader
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.user_exceptions import as_raised
 from headrace.sdk.compiler.compiler import compile_pipeline, compile_steps

@@ -14,10 +14,9 @@ from types import ModuleType
 
 import cloudpickle
 
-from headrace.lowlevel.class_lookup import declare_main_program, main_program
+from headrace.lowlevel.class_lookup import declare_main_program, loading_program, main_program
 from headrace.lowlevel.code_pickling import CodePickler, dumps, shipped
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Injector
-from headrace.lowlevel.program_loading import loading_program
 from headrace.lowlevel.storage.object_store import ObjectStorage
 from headrace.lowlevel.storage.signed_store import carried
 from headrace.lowlevel.topology.topology import Topology
