@@ -18,6 +18,7 @@ import cloudpickle
 
 from headrace.lowlevel.class_lookup import MAIN
 from headrace.lowlevel.errors import HeadraceError
+from headrace.lowlevel.process_registries import registered
 
 T = TypeVar("T")
 _PROCESS = os.urandom(16)
@@ -46,7 +47,8 @@ class CodePickler(cloudpickle.CloudPickler):  # type: ignore[misc]  # the packag
     """A pickler of user code, as Beam's: it pickles what is in the main program by value, and makes locks anew.
 
     Cached functions (`functools.lru_cache`, `cache`) and `typing.NewType` are pickled as functions are: with their
-    contents, where no other process finds them by name.
+    contents, where no other process finds them by name. Descriptors of Protocol Buffers and absl's `FLAGS` stand for
+    those of the process that unpickles them, see `process_registries`.
 
     Args:
         file: Where the bytes are written.
@@ -71,6 +73,8 @@ class CodePickler(cloudpickle.CloudPickler):  # type: ignore[misc]  # the packag
             return _cached, (_PROCESS, _number(obj), obj.__wrapped__, parameters["maxsize"], parameters["typed"])
         elif isinstance(obj, NewType) and not _is_found_by_name(obj):
             return _new_type, (_PROCESS, _number(obj), obj.__name__, obj.__module__, obj.__supertype__)
+        elif (reduced := registered(obj)) is not None:
+            return reduced
         return super().reducer_override(obj)
 
     def _look_for_main(self, code: types.CodeType) -> None:
