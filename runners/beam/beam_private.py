@@ -51,6 +51,23 @@ def wrapped_function(fn: object) -> Callable[..., object]:
     return cast("Callable[..., object]", cast(Any, fn)._fn)
 
 
+def library_arguments(fn: apache_beam.CombineFn) -> Mapping[str, object]:
+    """The arguments of a combiner of Beam's library on which its accumulators depend; none for other classes.
+
+    Relies on `_key` and `_compare` of `TopCombineFn`, on `_top_combiner` of `SampleCombineFn`, and on `_combiners` of
+    `TupleCombineFn` and its kin, beside what the combiners say for display.
+    """
+    if not type(fn).__module__.startswith("apache_beam.") or type(fn).__module__.endswith("_test"):
+        return {}
+    shown = {name: value for name, value in fn.display_data().items() if isinstance(value, (int, float, bool, str))}
+    own = {name: getattr(fn, f"_{name}") for name in ("key", "compare") if hasattr(fn, f"_{name}")}
+    parts = [*getattr(fn, "_combiners", ()), *filter(None, [getattr(fn, "_top_combiner", None)])]
+    inner = {
+        f"{name} of {at}": value for at, part in enumerate(parts, 1) for name, value in library_arguments(part).items()
+    }
+    return shown | own | inner
+
+
 def takes_elements(fn: apache_beam.DoFn) -> bool:
     """Whether a DoFn defines `process`. Relies on the property `_process_defined`."""
     return bool(fn._process_defined)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import chain, islice
 from typing import TypeVar, cast
 
@@ -147,6 +147,10 @@ class TopCombineFn(CombineFn[T, list[T], list[T]]):
         _require_number(n)
         self._n, self._key, self._reverse = n, key, reverse
 
+    def state_arguments(self) -> Mapping[str, object]:
+        """See `CombineFn`: an accumulator holds the chosen values only."""
+        return {"n": self._n, "key": self._key, "reverse": self._reverse}
+
     def create_accumulator(self) -> list[T]:
         """See `CombineFn`."""
         return []
@@ -210,6 +214,10 @@ class SampleCombineFn(CombineFn[T, list[tuple[float, T]], list[T]]):
         _require_number(n)
         self._n = n
 
+    def state_arguments(self) -> Mapping[str, object]:
+        """See `CombineFn`: an accumulator holds at most n values."""
+        return {"n": self._n}
+
     def _highest(self, thrown: Iterable[tuple[float, T]]) -> list[tuple[float, T]]:
         return heapq.nlargest(self._n, thrown, key=_dice)
 
@@ -245,6 +253,10 @@ class AtMostCombineFn(CombineFn[T, list[T], list[T]]):
     def __init__(self, n: int) -> None:
         _require_number(n)
         self._n = n
+
+    def state_arguments(self) -> Mapping[str, object]:
+        """See `CombineFn`: an accumulator holds at most n values."""
+        return {"n": self._n}
 
     def create_accumulator(self) -> list[T]:
         """See `CombineFn`."""

@@ -104,6 +104,18 @@ class CombineFn(WithTypeHints, Generic[ElementT, AccumulatorT, ResultT]):
         """The name of the combiner in step labels."""
         return type(self).__name__
 
+    def state_arguments(self) -> Mapping[str, object]:
+        """The arguments on which the meaning of accumulators depends, by name; none by default.
+
+        A restart with other arguments is refused, as stored accumulators were made with the old ones. Values are told
+        apart by their `repr`, functions by their names or texts.
+
+        >>> from headrace.sdk.combinefns.collecting import TopCombineFn
+        >>> TopCombineFn(2, reverse=True).state_arguments()
+        {'n': 2, 'key': None, 'reverse': True}
+        """
+        return {}
+
     def with_arguments(self, args: tuple[object, ...], kwargs: dict[str, object]) -> CombineFn[object, object, object]:
         """A CombineFn that calls the methods of this one with further arguments."""
         return CurriedCombineFn(cast("CombineFn[object, object, object]", self), args, kwargs)

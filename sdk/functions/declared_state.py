@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.lowlevel.errors import TopologyError
+from headrace.sdk.combinefns.combiner_kind import combiner_arguments
 from headrace.sdk.functions.arguments import (
     Arguments,
     Given,
@@ -47,7 +48,12 @@ class DeclaredState:
 
     def aspects(self) -> Mapping[str, str]:
         """What a restarted program must not change, by aspect: states and timers."""
-        return dict(spec.aspect() for spec in self.specs)
+        aspects = dict(spec.aspect() for spec in self.specs)
+        for spec in self.specs:
+            arguments = ", ".join(combiner_arguments(getattr(spec, "combine_fn", None)))
+            if arguments:
+                aspects[f"arguments of the combiner of {spec.aspect()[0]}"] = arguments
+        return aspects
 
 
 def declared_state_of(fn: object, name: str, process: Arguments) -> DeclaredState | None:

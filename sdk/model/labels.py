@@ -45,8 +45,8 @@ def label_of(fn: object) -> str:
     if name == "<lambda>":
         return _lambda_label(cast(FunctionType, fn))
     if isinstance(fn, partial):
-        given = [_argument(value) for value in fn.args]
-        given += [f"{key}={_argument(value)}" for key, value in fn.keywords.items()]
+        given = [argument_label(value) for value in fn.args]
+        given += [f"{key}={argument_label(value)}" for key, value in fn.keywords.items()]
         return f"<partial {label_of(fn.func)}({', '.join(given)})>"
     if name:
         return str(name)
@@ -86,7 +86,8 @@ def without_addresses(text: str) -> str:
     return _ADDRESS.sub(r"<\1>", text)
 
 
-def _argument(value: object) -> str:
+def argument_label(value: object) -> str:
+    """The text of a function's argument in a label: a name, or a repr without addresses."""
     return label_of(value) if callable(value) else _shortened(without_addresses(repr(value)))
 
 

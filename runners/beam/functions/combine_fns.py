@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 import apache_beam
@@ -10,7 +10,7 @@ from apache_beam.transforms import combiners as beam
 from apache_beam.transforms import core
 
 from headrace.lowlevel.stored_names import named
-from headrace.runners.beam.beam_private import wrapped_function
+from headrace.runners.beam.beam_private import library_arguments, wrapped_function
 from headrace.sdk import combinefns
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CombineFn
 
@@ -27,6 +27,10 @@ class BeamCombineFn(CombineFn[object, object, object]):
         function = wrapped_function(self._fn) if type(self._fn) in _WRAPPERS else type(self._fn)
         name = str(getattr(function, "__qualname__", type(function).__qualname__))
         return "a lambda" if "<lambda>" in name else name
+
+    def state_arguments(self) -> Mapping[str, object]:
+        """The arguments of a combiner that Beam has; those of other classes are not known."""
+        return library_arguments(self._fn)
 
     def setup(self, *args: object, **kwargs: object) -> None:
         """See `CombineFn`."""

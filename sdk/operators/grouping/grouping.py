@@ -21,7 +21,7 @@ from headrace.lowlevel.topology.computation import BundleComputation, Context
 from headrace.lowlevel.topology.interval_context import IntervalContext
 from headrace.lowlevel.topology.timer import Timer
 from headrace.sdk.combinefns.accumulators import Combiner
-from headrace.sdk.combinefns.combiner_kind import combiner_kind
+from headrace.sdk.combinefns.combiner_kind import combiner_signature
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.key_bundle import KeyBundle
@@ -89,8 +89,8 @@ class Grouping(BundleComputation):
 
     def state_signature(self) -> Mapping[str, str]:
         """Windows, trigger, combiner, and the kind of the windows' contents."""
-        own = {"combiner": combiner_kind(self._combine), "contents": self._config.contents.kind}
-        return {**windowing_signature(self._config.windowing), **own}
+        contents = {"contents": self._config.contents.kind}
+        return {**windowing_signature(self._config.windowing), **combiner_signature(self._combine), **contents}
 
     def take_over(self, context: IntervalContext) -> None:
         """Store the state of a vectorized grouping as records of this one."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.interval_computation import IntervalComputation
 from headrace.sdk.combinefns.accumulators import Combiner
-from headrace.sdk.combinefns.combiner_kind import combiner_kind
+from headrace.sdk.combinefns.combiner_kind import combiner_signature
 from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.windows.state_signature import windowing_signature
@@ -42,5 +42,5 @@ class ColumnCombining(IntervalComputation):
 
     def state_signature(self) -> Mapping[str, str]:
         """The signature of a `Grouping`, because each of the two can read the state that the other has stored."""
-        own = {"combiner": combiner_kind(self._combine), "contents": self._config.contents.kind}
-        return {**windowing_signature(self._config.windowing), **own}
+        contents = {"contents": self._config.contents.kind}
+        return {**windowing_signature(self._config.windowing), **combiner_signature(self._combine), **contents}

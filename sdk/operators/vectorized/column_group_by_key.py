@@ -24,7 +24,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.interval_computation import IntervalComputation
 from headrace.lowlevel.topology.interval_context import IntervalContext
 from headrace.lowlevel.vectorized.blocks_by_key import without_duplicates
-from headrace.sdk.combinefns.combiner_kind import combiner_kind
+from headrace.sdk.combinefns.combiner_kind import combiner_signature
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_assignment import payloads_of, sorter
@@ -78,8 +78,8 @@ class ColumnGroupByKey(IntervalComputation):
 
     def state_signature(self) -> Mapping[str, str]:
         """The signature of a `Grouping`, because each of the two can read the state that the other has stored."""
-        own = {"combiner": combiner_kind(None), "contents": self._config.contents.kind}
-        return {**windowing_signature(self._config.windowing), **own}
+        contents = {"contents": self._config.contents.kind}
+        return {**windowing_signature(self._config.windowing), **combiner_signature(None), **contents}
 
     def process_interval(self, blocks: list[Block], context: IntervalContext) -> None:
         """See `IntervalComputation`."""

@@ -9,7 +9,7 @@ give the same result in every run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
 
 from headrace.lowlevel.stored_names import named
@@ -57,6 +57,10 @@ class ApproximateQuantilesCombineFn(CombineFn[object, Distribution, list[object]
         bound = epsilon or 1 / num_quantiles
         # Weights on one level of the sketch differ by a factor of up to 2, and so does the error.
         self._k = 2 * _sketch_size(min(bound, _WEIGHTED_EPSILON)) if weighted else _sketch_size(bound)
+
+    def state_arguments(self) -> Mapping[str, object]:
+        """See `CombineFn`: a sketch has the sort keys' order, and a size that follows from the error."""
+        return {"key": self._key, "weighted": self._weighted, "size of the sketch": self._k}
 
     @classmethod
     def create(

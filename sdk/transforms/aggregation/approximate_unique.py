@@ -7,7 +7,7 @@ exact while all hashes are kept; beyond, the error is that of Beam: two standard
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -100,6 +100,10 @@ class ApproximateUniqueCombineFn(CombineFn[object, UniqueSketch, int]):
 
     def __init__(self, sample_size: int, coder: object = None) -> None:
         self._lg_size = max(5, math.ceil(math.log2(sample_size)))
+
+    def state_arguments(self) -> Mapping[str, object]:
+        """See `CombineFn`: the size of the sketch, which follows from the sample size."""
+        return {"size of the sketch": 2**self._lg_size}
 
     def create_accumulator(self) -> UniqueSketch:
         """See `CombineFn`."""
