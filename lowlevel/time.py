@@ -180,7 +180,7 @@ class Timestamp(_Micros):
             return seconds
         if isinstance(seconds, datetime):
             return Timestamp.from_utc_datetime(seconds)
-        if isinstance(seconds, (int, float)):
+        if isinstance(seconds, (int, float)) and not isinstance(seconds, bool):
             return Timestamp(seconds)
         raise TypeError(_uninterpreted(seconds, Timestamp))
 

@@ -44,6 +44,11 @@ def json_of(element: object) -> str:
     """
     # JSON would write a named tuple as a list.
     value = as_record(element) if hasattr(element, "_fields") else element
+    if (names := _equal_names(value)) is not None:
+        raise ValueError(
+            f"element {element!r:.200} is no JSON: the fields {names[0]!r} and {names[1]!r} would have one name; "
+            "map it to other fields before"
+        )
     try:
         return json.dumps(value, default=_for_json, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -55,6 +60,22 @@ def json_of(element: object) -> str:
             f"element {element!r:.200} is no JSON: {field or 'it'} is {wrong!r:.80}, which JSON does not have; map it "
             f"to {'None or to text' if kind is ValueError else 'text, a number, a list or a dict'} before"
         ) from error
+
+
+def _equal_names(value: object) -> tuple[object, object] | None:
+    """Two keys of a dict within a value that JSON writes as the same name."""
+    if isinstance(value, dict):
+        if any(type(key) is not str for key in value):
+            names: dict[str, object] = {}
+            for key in value:
+                text = key if isinstance(key, str) else json.dumps(key, default=str)
+                if text in names:
+                    return names[text], key
+                names[text] = key
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return None
+    return next((found for each in value if (found := _equal_names(each)) is not None), None)
 
 
 def _no_json(value: object, place: str) -> tuple[str, object] | None:

@@ -85,6 +85,11 @@ class RunSchema:
         return None if self._is_open else self._agreed
 
     @property
+    def agreed(self) -> pa.Schema | None:
+        """The columns as far as they are known, if the program does not state them."""
+        return self._agreed
+
+    @property
     def held(self) -> pa.Schema | None:
         """The schema for every commit, with which a restart without a stated schema goes on; None for none."""
         if self.stated is not None:

@@ -45,18 +45,31 @@ class PartWriter(Protocol):
 
 
 @runtime_checkable
-class TableWriter(Protocol):
-    """Writer of the rows of one file as a table, whose columns are the same in all files of a run."""
+class ColumnWriter(Protocol):
+    """Writer of files that have the same columns in a run; it is also a `RowWriter` or a `TableWriter`."""
 
     @property
     def columns(self) -> RunSchema:
         """The columns of all files."""
 
+    def rewrite(self, path: str, old: str, found: pa.Schema, schema: pa.Schema) -> None:
+        """Write the rows of another file, which has the columns `found`, to a new one with those of a schema."""
+
+
+@runtime_checkable
+class RowWriter(ColumnWriter, Protocol):
+    """Writer of the rows of one file as they are."""
+
+    def write_rows(self, path: str, batch: Batch) -> pa.Schema:
+        """Write the values of the batch to a new file at a path or URL; returns their columns."""
+
+
+@runtime_checkable
+class TableWriter(ColumnWriter, Protocol):
+    """Writer of the rows of one file as a table."""
+
     def write_table(self, path: str, table: pa.Table) -> None:
         """Write the rows to a new file at a path or URL."""
-
-    def rewrite(self, path: str, old: str, schema: pa.Schema) -> None:
-        """Write the rows of another file to a new one, with the columns of `with_schema`."""
 
 
 @named("FileSink")
@@ -88,7 +101,7 @@ class FileSink:
     """Columns whose values name folders."""
 
     def __init__(
-        self, prefix: Path, suffix: str, writer: PartWriter | TableWriter, if_exists: IfExists = "replace"
+        self, prefix: Path, suffix: str, writer: PartWriter | ColumnWriter, if_exists: IfExists = "replace"
     ) -> None:
         if not isinstance(prefix, (str, PathLike)):
             raise TypeError(f"files are written under a path, got {prefix!r:.200}; give a folder, and how names begin")
@@ -99,7 +112,7 @@ class FileSink:
         _check_name(self._prefix.rpartition("/")[2], suffix)
         self._suffix = suffix
         self._writer = writer
-        self._tables = writer if isinstance(writer, TableWriter) else None
+        self._columns = writer.columns if isinstance(writer, ColumnWriter) else None
         self._if_exists = if_exists
         self.read_patterns: Sequence[str] = ()
         """Patterns of files that the same pipeline reads, which must not be replaced."""
@@ -137,8 +150,8 @@ class FileSink:
         Raises `FileExistsError` if there are files and `if_exists` is `error`, or if the pipeline reads some of them.
         """
         self._repeatable, self._delivered = not anew, None
-        if self._tables is not None:
-            self._tables.columns.begin(anew)
+        if self._columns is not None:
+            self._columns.begin(anew)
         output = self.output
         if not anew and not self.at_end:
             # The collection was bounded before the program was changed.
@@ -167,7 +180,7 @@ class FileSink:
 
     def _settled_columns(self) -> str:
         """The schema of all files of the run for a commit; empty if there is none, or if the program states it."""
-        schema = None if self._tables is None else self._tables.columns.held
+        schema = None if self._columns is None else self._columns.held
         return "" if schema is None else encoded_schema(schema)
 
     def _refuse_read(self, old: Sequence[fs.FileInfo]) -> None:
@@ -183,8 +196,8 @@ class FileSink:
 
     def agree(self, agreement: bytes) -> None:
         """See `AgreeingSink`."""
-        if self._tables is not None:
-            self._tables.columns.agree(agreement)
+        if self._columns is not None:
+            self._columns.agree(agreement)
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
         """In the task: write the rows to hidden files; the receipt lists the files."""
@@ -196,13 +209,22 @@ class FileSink:
         writer = self._writer
         if isinstance(writer, TableWriter):
             return [self.write_table(writer, writer.columns.table_of(batch), epoch, interval, token)]
+        if isinstance(writer, RowWriter):
+            found: list[pa.Schema] = []
+            part = self.write_part(epoch, interval, token, lambda path: found.append(writer.write_rows(path, batch)))
+            return [self._with_columns(part, writer, found[0])]
+        assert not isinstance(writer, ColumnWriter), "it writes rows or tables"
         return [self.write_part(epoch, interval, token, lambda path: writer.write(path, batch))]
 
     def write_table(self, writer: TableWriter, table: pa.Table, epoch: int, interval: int, token: str) -> StagedFile:
         """Write a hidden file of some rows, whose columns are settled later if the program does not state them."""
         lasting = with_schema(table, lasting_schema(table.schema)).drop_columns(list(self.columns))
         part = self.write_part(epoch, interval, token, lambda path: writer.write_table(path, lasting))
-        return part if writer.columns.stated is not None else part._replace(columns=encoded_schema(table.schema))
+        return self._with_columns(part, writer, table.schema)
+
+    @staticmethod
+    def _with_columns(part: StagedFile, writer: ColumnWriter, found: pa.Schema) -> StagedFile:
+        return part if writer.columns.stated is not None else part._replace(columns=encoded_schema(found))
 
     def write_part(self, epoch: int, interval: int, token: str, write: Callable[[str], None]) -> StagedFile:
         """Let `write` write a hidden file to a path or URL."""
@@ -223,7 +245,7 @@ class FileSink:
 
     def agreement(self) -> bytes | None:
         """See `AgreeingSink`: the columns of all files."""
-        return None if self._tables is None else self._tables.columns.agreement()
+        return None if self._columns is None else self._columns.agreement()
 
     def settle(self, epoch: int, receipts: Sequence[bytes]) -> list[bytes]:
         """See `AgreeingSink`: files with other columns than those of the run are written anew.
@@ -231,7 +253,7 @@ class FileSink:
         Raises `ValueError` if the files have no common schema.
         """
         writer = self._writer
-        if not isinstance(writer, TableWriter) or writer.columns.stated is not None:
+        if not isinstance(writer, ColumnWriter) or writer.columns.stated is not None:
             return [*receipts]
         decoded = [Receipt.decode(receipt, epoch) for receipt in receipts]
         found = [decoded_schema(part.columns) for receipt in decoded for part in receipt.parts]
@@ -246,20 +268,22 @@ class FileSink:
         settled = [self._settled(receipt, writer, schema, epoch) for receipt in decoded]
         return [Receipt(self.output_name, columns=encoded_schema(schema)).encode(), *settled]
 
-    def _settled(self, receipt: Receipt, writer: TableWriter, schema: pa.Schema, epoch: int) -> bytes:
+    def _settled(self, receipt: Receipt, writer: ColumnWriter, schema: pa.Schema, epoch: int) -> bytes:
         parts = [self._with_schema(part, writer, schema, epoch) for part in receipt.parts]
         if any(part.name != old.name for part, old in zip(parts, receipt.parts, strict=True)):
             return self.receipt(parts)
         return replace(receipt, parts=tuple(parts)).encode()
 
-    def _with_schema(self, part: StagedFile, writer: TableWriter, schema: pa.Schema, epoch: int) -> StagedFile:
+    def _with_schema(self, part: StagedFile, writer: ColumnWriter, schema: pa.Schema, epoch: int) -> StagedFile:
         """The part with the columns of the run."""
-        schema = self._in_files(schema)
-        if self._in_files(lasting_schema(decoded_schema(part.columns))) == schema:
+        schema, found = self._in_files(schema), self._in_files(lasting_schema(decoded_schema(part.columns)))
+        if found == schema:
             return part._replace(columns="")
         output = self.output
         old = f"{output.hidden}/{part.name}"
-        new = self.write_part(epoch, 0, token_hex(8), lambda path: writer.rewrite(path, output.scheme + old, schema))
+        new = self.write_part(
+            epoch, 0, token_hex(8), lambda path: writer.rewrite(path, output.scheme + old, found, schema)
+        )
         output.system.delete_file(old)
         return part._replace(name=new.name, size=new.size, columns="")
 
@@ -274,8 +298,8 @@ class FileSink:
         decoded = [Receipt.decode(receipt, epoch) for receipt in receipts]
         self._repeatable |= epoch == self._delivered
         for receipt in decoded:
-            if receipt.columns and self._tables is not None:
-                self._tables.columns.committed(decoded_schema(receipt.columns))
+            if receipt.columns and self._columns is not None:
+                self._columns.committed(decoded_schema(receipt.columns))
         for name, group in groupby(decoded, lambda receipt: receipt.output):
             self._deliver_at(name, list(group), epoch)
         self._repeatable, self._delivered = False, epoch

@@ -40,8 +40,8 @@ class ParquetWriter:
         with open_output(path) as file, self._opened(file, table.schema) as rows:
             rows.write_table(table, self.rows_per_group)
 
-    def rewrite(self, path: str, old: str, schema: pa.Schema) -> None:
-        """See `TableWriter`; only a row group is in memory at once."""
+    def rewrite(self, path: str, old: str, found: pa.Schema, schema: pa.Schema) -> None:
+        """See `ColumnWriter`; only a row group is in memory at once."""
         system, name = filesystem_of(old)
         with (
             pq.ParquetFile(name, filesystem=system) as source,

@@ -67,7 +67,12 @@ def _whole(text: str) -> list[object]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        raise BadLine(error.lineno - 1, f"not JSON ({error.msg} at column {error.colno})") from error
+        reason = f"not JSON ({error.msg} at column {error.colno})"
+        raise BadLine(
+            error.lineno - 1, f"{reason}; correct the file, or leave lines=False out if it has an object a line"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the file cannot be read as JSON ({error}); correct it") from error
     return value if isinstance(value, list) else [value]
 
 
@@ -75,7 +80,7 @@ class ReadFromJson(LineSource):
     r"""Objects of JSON files as `Row`s.
 
     `NaN`, `Infinity` and `-Infinity`, which JSON does not have and some programs write, become floats; `WriteToJson`
-    refuses to write these.
+    refuses to write these. If an object has a name twice, the last value counts, as for Python, pandas and Spark.
 
     Args:
         path: Which files; see `FileSource`.

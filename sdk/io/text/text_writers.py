@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from os import fspath
 from typing import BinaryIO, cast
+
+import pyarrow as pa
 
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.coders.coder import Coder
 from headrace.sdk.coders.plain import ToBytesCoder
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection, PValue
+from headrace.sdk.io.columns.run_schema import RunSchema
 from headrace.sdk.io.files.file_naming import ShardTemplate
 from headrace.sdk.io.files.file_sink import FileSink, IfExists
-from headrace.sdk.io.files.filesystem import CompressionTypes, Path, absolute, compression_of, open_output
+from headrace.sdk.io.files.filesystem import CompressionTypes, Path, absolute, compression_of, open_input, open_output
 from headrace.sdk.io.files.filesystems import FileSystems
 from headrace.sdk.io.files.windowed_files import WriteFiles
 from headrace.sdk.io.files.write_to_files import FileMetadata, FileResult, WriteToFiles
@@ -40,13 +43,23 @@ class TextWriter:
 
     def write(self, path: str, batch: Batch) -> None:
         """See `PartWriter`."""
-        lines = [self.coder.encode(value) for value in batch.values]
+        lines = [self.encoded(value) for value in batch.values]
         if self.header is not None:
             lines.insert(0, self.header.encode())
         if self.footer is not None:
             lines.append(self.footer.encode())
         with open_output(path, compression_of(path, self.compression)) as file:
             file.write(self.newline.join([*lines, b""]))
+
+    def encoded(self, value: object) -> bytes:
+        """The bytes of a line. Raises `ValueError` for text that the coder cannot encode."""
+        try:
+            return self.coder.encode(value)
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"element {value!r:.200} has a character that {error.encoding} cannot encode ({error.reason}); map it "
+                "to other text, such as text.encode('utf-8', 'replace'), before it is written"
+            ) from error
 
 
 class WriteToText(WriteFiles):
@@ -152,7 +165,7 @@ class LineSink(WriterSink):
 
     def write(self, record: object) -> None:
         """Write a line."""
-        self._file.write(self._writer.coder.encode(record) + self._writer.newline)
+        self._file.write(self._writer.encoded(record) + self._writer.newline)
 
     def flush(self) -> None:
         """End with the footer."""
@@ -237,26 +250,71 @@ class WriteToJson(WriteFiles):
         super().__init__(files, num_shards, windowed_writes)
 
 
+class ColumnNames(RunSchema):
+    """The names of the columns of a sink of CSV: stated, or those of the first element of the run."""
+
+    def settled(self, parts: Iterable[pa.Schema]) -> pa.Schema | None:
+        """See `RunSchema`: a row has all columns, so the parts have the same ones, in any order."""
+        found = [part.names for part in parts]
+        for names in found:
+            if {*names} != {*found[0]}:
+                raise ValueError(
+                    f"some elements have the columns {found[0]} and others {names}, so that files of one run would "
+                    "have other columns; map the elements to the same ones"
+                )
+        return super().settled([_named(found[0])] if found else [])
+
+    @property
+    def names(self) -> list[str] | None:
+        """The names, as far as they are known."""
+        known = self.stated or self.agreed
+        return None if known is None else known.names
+
+
+def _named(names: Iterable[str]) -> pa.Schema:
+    return pa.schema([(name, pa.string()) for name in names])
+
+
 @dataclass(frozen=True, slots=True)
 class CsvWriter:
     """Writes elements as lines of fields, below a line of their names if `header` is set."""
 
-    columns: tuple[str, ...] | None
+    columns: ColumnNames
+    """The columns of all files."""
     delimiter: str
     header: bool
     compression: str
 
-    def write(self, path: str, batch: Batch) -> None:
-        """See `PartWriter`. By default the first element defines the columns. Raises `ValueError` for other columns."""
+    def write_rows(self, path: str, batch: Batch) -> pa.Schema:
+        """See `RowWriter`. The first element defines the columns if they are not known.
+
+        Raises `ValueError` for other columns.
+        """
         records = [as_record(value) for value in batch.values]
-        columns = self.columns or tuple(records[0])
+        known = self.columns.names
+        columns = list(records[0]) if known is None else known
+        if len(set(map(str, columns))) < len(columns):
+            raise ValueError(f"element {records[0]!r:.200} has two columns of one name in CSV; map it to others before")
         for record in records:
             if record.keys() != set(columns):
-                raise ValueError(f"element {record!r:.200} does not have the columns {list(columns)}; map it to them")
-        rows: list[list[object]] = [list(columns)] if self.header else []
-        rows += [[record[name] for name in columns] for record in records]
+                raise ValueError(
+                    f"element {record!r:.200} does not have the columns {columns}"
+                    f"{'' if self.columns.stated else ' of the first element of this run'}; map it to them"
+                )
+        self._write(path, columns, [[record[name] for name in columns] for record in records])
+        return _named(map(str, columns))
+
+    def rewrite(self, path: str, old: str, found: pa.Schema, schema: pa.Schema) -> None:
+        """See `ColumnWriter`: the same columns in another order."""
+        order = [found.names.index(name) for name in schema.names]
+        with open_input(old, compression_of(old, self.compression)) as file:
+            rows = csv.reader(io.TextIOWrapper(file, "utf-8", newline=""), delimiter=self.delimiter)
+            moved: list[list[object]] = [[row[at] for at in order] for row in rows]
+        self._write(path, schema.names, moved[self.header :])
+
+    def _write(self, path: str, columns: list[str], rows: list[list[object]]) -> None:
         with open_output(path, compression_of(path, self.compression)) as file:
-            file.write(self._text(rows).encode())
+            file.write(self._text([[*columns], *rows] if self.header else rows).encode())
 
     def _text(self, rows: list[list[object]]) -> str:
         text = self._lines(rows, "\n")
@@ -275,7 +333,8 @@ class WriteToCsv(WriteFiles):
     Args:
         path: Folder and beginning of the files' names; see `WriteToText`.
         num_shards: As for `WriteToText`.
-        columns: Names of the columns in their order; by default those of each file's first element.
+        columns: Names of the columns in their order; by default those of the first element, which are then those of
+            all files of the run and of its restarts.
         sep: The delimiter between fields.
         header: Whether each file begins with the columns' names.
         file_name_suffix: End of the names.
@@ -309,6 +368,6 @@ class WriteToCsv(WriteFiles):
         if_exists: IfExists = "replace",
     ) -> None:
         compression_of("", compression_type)
-        names = None if columns is None else tuple(columns)
+        names = ColumnNames(None if columns is None else _named(columns))
         writer = CsvWriter(names, sep, header, compression_type)
         super().__init__(FileSink(path, file_name_suffix, writer, if_exists), num_shards, windowed_writes)
