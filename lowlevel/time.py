@@ -180,9 +180,9 @@ class Timestamp(_Micros):
             return seconds
         if isinstance(seconds, datetime):
             return Timestamp.from_utc_datetime(seconds)
-        if isinstance(seconds, (int, float)) and not isinstance(seconds, bool):
-            return Timestamp(seconds)
-        raise TypeError(_uninterpreted(seconds, Timestamp))
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+            raise TypeError(_uninterpreted(seconds, Timestamp))
+        return Timestamp(seconds)
 
     @staticmethod
     def now() -> Timestamp:

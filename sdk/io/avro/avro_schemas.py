@@ -9,6 +9,7 @@ from dataclasses import fields, is_dataclass
 from datetime import date, datetime, timedelta, timezone
 from types import NoneType, UnionType
 from typing import TypeAlias, TypeGuard, Union, cast, get_args, get_origin, get_type_hints
+from uuid import UUID
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.time import Timestamp
@@ -144,12 +145,18 @@ class WriterSchema:
 
     def _losses(self, value: object, schema: Schema) -> Iterator[str]:
         """What would be lost: fields that no record of a (union) schema has, zones of times that are to have none."""
-        if not isinstance(value, (dict, list, tuple, datetime)):
+        if not isinstance(value, (dict, list, tuple, datetime, str)):
             return
         union = schema if isinstance(schema, list) else [schema]
         kinds = [self._named.get(each, each) if isinstance(each, str) else each for each in union]
         types = [kind for kind in kinds if isinstance(kind, dict)]
-        if isinstance(value, datetime):
+        if isinstance(value, str):
+            # Of a union of texts, fastavro takes the first.
+            texts = [kind for kind in kinds if (kind["type"] if isinstance(kind, dict) else kind) == "string"]
+            first = next(iter(texts), None)
+            if isinstance(first, dict) and first.get("logicalType") == "uuid" and not _is_uuid(value):
+                yield f"{value!r:.80} is no UUID, so the file could not be read; write a UUID, or the type string"
+        elif isinstance(value, datetime):
             times = [name for kind in types if "timestamp" in (name := str(kind.get("logicalType")))]
             # Of a union, fastavro takes the first.
             if times and times[0].startswith("local-") and value.tzinfo is not _NO_ZONE:
@@ -171,6 +178,14 @@ class WriterSchema:
                     yield from self._losses(each, fields[name])
                 else:
                     yield f"the schema has no field {name!r}, whose value would be lost"
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
 
 
 class ReaderSchema:

@@ -17,6 +17,7 @@ from headrace.sdk.io.avro.avro_schemas import ReaderSchema
 from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, match, open_input
+from headrace.sdk.io.files.reading.pieces import mark_before
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 
 
@@ -42,6 +43,10 @@ class AvroFormat:
     def is_divided(self, file: MatchedFile) -> bool:
         """True; see `FileFormat.is_divided`."""
         return True
+
+    def mark(self, file: MatchedFile, offset: int) -> str:
+        """See `FileFormat.mark`: of the bytes before the offset."""
+        return mark_before(file, offset)
 
     def _layout(self, file: MatchedFile) -> Layout:
         if file not in self._layouts:

@@ -118,7 +118,12 @@ class RunSchema:
         if self.stated is not None:
             return _without_nulls(table_of(batch, self.stated))
         if self._agreed is None or self._is_open:
-            return _nullable(table_of(batch, self._agreed, is_open=True))
+            table = _nullable(table_of(batch, self._agreed, is_open=True))
+            if not table.num_columns:
+                raise ValueError(
+                    f"element {batch.values[0]!r:.200} has no fields, so there are no columns; filter it out"
+                )
+            return table
         try:
             return _without_nulls(self._as_agreed(batch, self._agreed))
         except ValueError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import NamedTuple, Self, Unpack, cast
 
 import numpy as np
@@ -72,6 +73,14 @@ class ParquetFormat:
     def is_divided(self, file: MatchedFile) -> bool:
         """True; see `FileFormat.is_divided`."""
         return True
+
+    def mark(self, file: MatchedFile, offset: int) -> str:
+        """See `FileFormat.mark`: of the sizes of all row groups, as the footer has them."""
+        system, path = self.located(file)
+        metadata = pq.read_metadata(path, filesystem=system)
+        groups = map(metadata.row_group, range(metadata.num_row_groups))
+        sizes = [(group.num_rows, group.total_byte_size) for group in groups]
+        return sha256(repr((metadata.serialized_size, sizes)).encode()).hexdigest()[:16]
 
     def located(self, file: MatchedFile) -> tuple[fs.FileSystem, str]:
         """The file system of a file, and its path there."""

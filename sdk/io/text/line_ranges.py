@@ -20,6 +20,7 @@ from headrace.lowlevel.stored_names import addressed, stored_as
 from headrace.sdk.io.dead_letters import Failure, Unreadable
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, compression_of, open_input
+from headrace.sdk.io.files.reading.pieces import mark_before
 
 UTF_8 = "utf-8"
 LONGEST_LINE = 128 << 20
@@ -341,6 +342,10 @@ class LineFormat:
     def is_divided(self, file: MatchedFile) -> bool:
         """See `FileFormat.is_divided`."""
         return self.extent is RecordEnd.LINE and compression_of(file.path, self.compression) == "uncompressed"
+
+    def mark(self, file: MatchedFile, offset: int) -> str:
+        """See `FileFormat.mark`: of the bytes before the offset."""
+        return mark_before(file, offset)
 
     def _layout(self, file: MatchedFile) -> tuple[int, float]:
         """Bytes of a file's header, and about how many bytes a record has. Raises `FileError` for a wrong header."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from os import fspath
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
@@ -53,13 +53,18 @@ class TextWriter:
 
     def encoded(self, value: object) -> bytes:
         """The bytes of a line. Raises `ValueError` for text that the coder cannot encode."""
-        try:
-            return self.coder.encode(value)
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"element {value!r:.200} has a character that {error.encoding} cannot encode ({error.reason}); map it "
-                "to other text, such as text.encode('utf-8', 'replace'), before it is written"
-            ) from error
+        return encoded_text(value, self.coder.encode)
+
+
+def encoded_text(value: object, encode: Callable[[Any], bytes] = str.encode) -> bytes:
+    """The bytes of a text. Raises `ValueError` that names one that cannot be encoded."""
+    try:
+        return encode(value)
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{value!r:.200} has a character that {error.encoding} cannot encode ({error.reason}); map it to other "
+            "text, such as text.encode('utf-8', 'replace'), before it is written"
+        ) from error
 
 
 class WriteToText(WriteFiles):
@@ -293,6 +298,8 @@ class CsvWriter:
         records = [as_record(value) for value in batch.values]
         known = self.columns.names
         columns = list(records[0]) if known is None else known
+        if not columns:
+            raise ValueError(f"element {records[0]!r:.200} has no fields, so that CSV has no columns; filter it out")
         if len(set(map(str, columns))) < len(columns):
             raise ValueError(f"element {records[0]!r:.200} has two columns of one name in CSV; map it to others before")
         for record in records:
@@ -314,7 +321,16 @@ class CsvWriter:
 
     def _write(self, path: str, columns: list[str], rows: list[list[object]]) -> None:
         with open_output(path, compression_of(path, self.compression)) as file:
-            file.write(self._text([[*columns], *rows] if self.header else rows).encode())
+            file.write(self._encoded([[*columns], *rows] if self.header else rows))
+
+    def _encoded(self, rows: list[list[object]]) -> bytes:
+        try:
+            return self._text(rows).encode()
+        except UnicodeEncodeError:
+            for row in rows:
+                for value in row:
+                    encoded_text(str(value))
+            raise
 
     def _text(self, rows: list[list[object]]) -> str:
         text = self._lines(rows, "\n")

@@ -14,7 +14,7 @@ import headrace as beam
 from headrace.lowlevel.time import Duration, Timestamp
 from headrace.sdk.expressions.arrow_schema import times_of
 from headrace.sdk.io.timestamps import micros_of
-from headrace.sdk.windows import FixedWindows
+from headrace.sdk.windows import FixedWindows, TimestampedValue
 from tests.unit.sdk.io.sourcefiles import all_rows, write
 
 MICROS = st.integers(-(10**15), 10**15)
@@ -73,3 +73,10 @@ def test_a_record_at_the_beginning_of_a_window_is_in_it():
 def test_other_numbers_of_seconds():
     assert Timestamp(np.float64(4.1)).micros == 4_100_000
     assert Duration.of(timedelta(seconds=4.1)).micros == 4_100_000
+
+
+def test_a_truth_value_is_no_time():
+    with pytest.raises(TypeError, match="cannot interpret True of type bool as a Timestamp; give seconds"):
+        Timestamp.of(True)
+    with pytest.raises(TypeError, match="cannot interpret True of type bool"):
+        TimestampedValue("a", True)

@@ -7,14 +7,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from hashlib import sha256
 from itertools import chain
 from typing import Protocol, cast, runtime_checkable
 
 from headrace.lowlevel.injectors.injector import SizedSplit, Split
 from headrace.lowlevel.records.record import Batch
-from headrace.sdk.io.files.filesystem import MatchedFile, is_gone, present
+from headrace.sdk.io.files.filesystem import MatchedFile, is_gone, open_input, present
 
 _log = logging.getLogger(__name__)
+_MARKED = 256
+"""Bytes before an offset by which a file is known."""
 
 
 class FileFormat(Protocol):
@@ -29,6 +32,9 @@ class FileFormat(Protocol):
 
     def is_divided(self, file: MatchedFile) -> bool:
         """Whether pieces of a file are found by its size and by offsets, so that it must stay what it was."""
+
+    def mark(self, file: MatchedFile, offset: int) -> str:
+        """A text that another file, or the same one with other contents before the offset, would hardly have."""
 
 
 @runtime_checkable
@@ -55,6 +61,17 @@ class _NoFormat:
     def is_divided(self, file: MatchedFile) -> bool:
         """False: there is no file."""
         return False
+
+    def mark(self, file: MatchedFile, offset: int) -> str:
+        """Raise `FileNotFoundError`."""
+        raise FileNotFoundError(file.path)
+
+
+def mark_before(file: MatchedFile, offset: int) -> str:
+    """A mark of the bytes before an offset; see `FileFormat.mark`."""
+    with open_input(file.path) as opened:
+        opened.seek(max(0, offset - _MARKED))
+        return sha256(opened.read(min(offset, _MARKED))).hexdigest()[:16]
 
 
 class FormatOfFirst:
@@ -166,16 +183,18 @@ class UnreadFile:
     file: MatchedFile
     offset: int = 0
     """Offset of the next piece, in the unit of the format."""
+    mark: str = ""
+    """The format's mark of the contents before the offset; empty if there are none, and in positions without it."""
 
-    def plain(self) -> tuple[str, int, int, int]:
+    def plain(self) -> tuple[str, int, int, int, str]:
         """The file as plain data."""
-        return self.file.path, self.file.size, self.file.modified_us, self.offset
+        return self.file.path, self.file.size, self.file.modified_us, self.offset, self.mark
 
     @classmethod
-    def of(cls, plain: tuple[str, int, int, int]) -> UnreadFile:
-        """The file of the result of `plain`."""
-        path, size, modified, offset = plain
-        return cls(MatchedFile(path, size, modified), offset)
+    def of(cls, plain: tuple[str, int, int, int] | tuple[str, int, int, int, str]) -> UnreadFile:
+        """The file of the result of `plain`, or of a position without marks."""
+        path, size, modified, offset, *mark = plain
+        return cls(MatchedFile(path, size, modified), offset, *mark)
 
 
 def cut(
@@ -214,7 +233,7 @@ def cut(
                 break
             rest.append(following)
         if format_.is_divided(rest[0].file):
-            rest[0] = _as_it_is(rest[0], changed)
+            rest[0] = _as_it_is(rest[0], format_, changed)
         found = _piece(format_, rest[0], min(share, limit - total), allow_missing)
         if found is None:
             gone = rest.popleft()
@@ -230,7 +249,9 @@ def cut(
         if offset is None:
             rest.popleft()
         else:
-            rest[0] = replace(rest[0], offset=offset)
+            rest[0] = replace(rest[0], offset=offset, mark="")
+    if rest and rest[0].offset and not rest[0].mark and format_.is_divided(rest[0].file):
+        rest[0] = replace(rest[0], mark=_marked(format_, rest[0]))
     return [task[0] if len(task) == 1 else Pieces(tuple(task)) for task in tasks], tuple(rest)
 
 
@@ -251,10 +272,22 @@ def _piece(
     return kind(unread.file, split, allow_missing), count, offset
 
 
-def _as_it_is(unread: UnreadFile, changed: Callable[[MatchedFile, MatchedFile], None]) -> UnreadFile:
+def _marked(format_: FileFormat, unread: UnreadFile) -> str:
+    """The mark of what is read of a begun file; empty if the file is gone, which is said when its rest is read."""
+    try:
+        return format_.mark(unread.file, unread.offset)
+    except Exception:
+        if not is_gone(unread.file.path):
+            raise
+        return ""
+
+
+def _as_it_is(
+    unread: UnreadFile, format_: FileFormat, changed: Callable[[MatchedFile, MatchedFile], None]
+) -> UnreadFile:
     """The file with its present size and time: it may have been written or replaced since it was found.
 
-    Raises `ValueError` for a begun file that is shorter than it was.
+    Raises `ValueError` for a begun file that is shorter than it was, or has other contents in the part that was read.
     """
     file = unread.file
     now = present(file)
@@ -268,7 +301,13 @@ def _as_it_is(unread: UnreadFile, changed: Callable[[MatchedFile, MatchedFile], 
             f"{file.path} has {now.size} bytes, and had {file.size} when its reading began: it was cut off or replaced "
             "by another file, and some of it is read. Put the earlier file back, or start on an empty checkpoint"
         )
-    if now.modified_us != file.modified_us:
+    if unread.mark and format_.mark(file, unread.offset) != unread.mark:
+        raise ValueError(
+            f"{file.path} has other contents than when its reading began, in the part that is read (before offset "
+            f"{unread.offset}; it had {file.size} bytes, and has {now.size}): records would be read twice, or not at "
+            "all. Put the earlier file back, or start on an empty checkpoint"
+        )
+    if now.size != file.size or not unread.mark:
         _say_changed(file.path, file.size, now.size)
     # What was appended is not read, as a file that is written without end would never be read to its end.
     return replace(unread, file=replace(file, modified_us=now.modified_us))

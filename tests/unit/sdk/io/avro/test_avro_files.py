@@ -480,3 +480,11 @@ def test_a_lost_byte_that_hides_itself(everything, tmp_path):
     with pytest.raises(StepError, match=expected), beam.Pipeline(LocalRunner()) as pipeline:
         given = pipeline | beam.Create([str(path)])
         _ = given | beam.io.ReadAllFromAvro() if everything else pipeline | beam.io.ReadFromAvro(str(path))
+
+
+def test_text_that_is_no_uuid_is_refused_where_one_is_declared(tmp_path):
+    """Its file could not be read."""
+    kind = {"type": "string", "logicalType": "uuid"}
+    schema = {"type": "record", "name": "Id", "fields": [{"name": "id", "type": ["null", kind]}]}
+    with pytest.raises(StepError, match="'abc' is no UUID, so the file could not be read; write a UUID, or the type"):
+        write([{"id": "abc"}], beam.io.WriteToAvro(f"{tmp_path}/out", schema))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,17 +109,46 @@ class TestFiles:
         with pytest.raises(ValueError, match=rf"/a has .* bytes, and had {size} when its reading began: it was"):
             rest_of(source, position)
 
-    @pytest.mark.parametrize("count", [MANY, MANY + FEW])
-    def test_a_file_that_changes_while_it_is_read_is_named(self, tmp_path, kind, continuous, count, caplog):
+    def test_a_file_that_is_touched_goes_on(self, tmp_path, kind, continuous, caplog):
+        source, read, position = self.begun(tmp_path, kind, continuous)
+        _say_changed.cache_clear()
+        os.utime(tmp_path / "a")
+        assert read + rest_of(source, position) == [*values("a", MANY), *values("b", MANY)]
+        assert "since its reading began" not in caplog.text
+
+    def test_other_contents_of_the_part_that_was_read_are_an_error(self, tmp_path, kind, continuous):
+        """A record in front: what stands behind the offset was read before."""
+        source, _, position = self.begun(tmp_path, kind, continuous)
+        KINDS[kind][0](tmp_path / "a", ["new", *values("a", MANY)])
+        with pytest.raises(ValueError, match=r"/a has other contents than .* in the part that is read \(before offset"):
+            rest_of(source, position)
+
+    def test_a_position_without_a_mark_goes_on_with_a_warning(self, tmp_path, kind, continuous, caplog):
+        """Of an earlier release."""
         source, _, position = self.begun(tmp_path, kind, continuous)
         _say_changed.cache_clear()
         before = (tmp_path / "a").stat().st_size
-        KINDS[kind][0](tmp_path / "a", values("x", count))
-        now = (tmp_path / "a").stat().st_size
+        KINDS[kind][0](tmp_path / "a", values("x", MANY))
+        assert isinstance(position, tuple)
+        unmarked = (position[0], tuple(each[:4] for each in position[1]), *position[2:])
         with caplog.at_level(logging.WARNING):
-            rest_of(source, position)
-        assert f"/a has changed since its reading began (it had {before} bytes, and has {now})" in caplog.text
+            rest_of(source, unmarked)
+        assert f"/a has changed since its reading began (it had {before} bytes, and has " in caplog.text
         assert caplog.text.count("since its reading began") == 1
+
+
+@pytest.mark.parametrize("make", [text, of_json, of_csv])
+def test_a_file_that_is_appended_to_while_it_is_read_is_named(tmp_path, make, caplog):
+    make(tmp_path / "a", values("a", MANY))
+    source = next(source for maker, source in KINDS.values() if maker is make)(f"{tmp_path}/*")
+    read, position = some_of(source, None)
+    _say_changed.cache_clear()
+    before = (tmp_path / "a").stat().st_size
+    with (tmp_path / "a").open("a") as file:
+        file.write("\n")
+    with caplog.at_level(logging.WARNING):
+        assert read + rest_of(source, position) == values("a", MANY)
+    assert f"/a has changed since its reading began (it had {before} bytes, and has {before + 1})" in caplog.text
 
 
 def test_fewer_rows_than_were_read_are_an_error(tmp_path):
@@ -127,8 +157,10 @@ def test_fewer_rows_than_were_read_are_an_error(tmp_path):
     source = beam.io.ReadFromParquet(f"{tmp_path}/*")
     _, position = some_of(source, None)
     parquet(tmp_path / "a", [f"{value}{value * 100}{number}" for number, value in enumerate(values("x", FEW - 1))])
+    assert isinstance(position, tuple)
+    of_an_earlier_release = (position[0], tuple(each[:4] for each in position[1]), *position[2:])
     with pytest.raises(ValueError, match="/a has 499 rows, of which 500 were read before: it was replaced by another"):
-        rest_of(source, position)
+        rest_of(source, of_an_earlier_release)
 
 
 @pytest.mark.parametrize(

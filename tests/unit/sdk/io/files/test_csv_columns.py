@@ -86,3 +86,18 @@ def test_windows_have_the_same_columns(tmp_path):
 def test_two_fields_with_one_name_are_refused(tmp_path, to, element):
     with pytest.raises(StepError, match="one name"):
         write(tmp_path, [element], write=to(f"{tmp_path}/out/"))
+
+
+@pytest.mark.parametrize("to", [beam.io.WriteToCsv, beam.io.WriteToParquet])
+def test_elements_without_fields_are_refused(tmp_path, to):
+    with pytest.raises(StepError, match=r"element {} has no fields, so .* no columns; filter it out"):
+        write(tmp_path, [{}], write=to(f"{tmp_path}/out/"))
+
+
+@pytest.mark.parametrize(
+    ("to", "element"),
+    [(beam.io.WriteToText, "tea \ud800"), (beam.io.WriteToCsv, {"item": "tea \ud800"})],
+)
+def test_text_that_cannot_be_encoded_is_named(tmp_path, to, element):
+    with pytest.raises(StepError, match=r"'tea \\ud800' has a character that utf-8 cannot encode .*; map it to other"):
+        write(tmp_path, [element], write=to(f"{tmp_path}/out/"))

@@ -27,6 +27,11 @@ class TestJson:
     def test_a_whole_file(self, tmp_path):
         path = write(tmp_path / "a.json", '[{"a": 1},\n {"a": 2}]')
         assert values(lambda p: p | beam.io.ReadFromJson(path, lines=False)) == [beam.Row(a=1), beam.Row(a=2)]
+        path = write(tmp_path / "lines.json", '{"a": 1}\n{"a": 2}\n')
+        with pytest.raises(
+            StepError, match=r"lines\.json, line 2: not JSON .*; correct the file, or leave lines=False"
+        ):
+            values(lambda p: p | beam.io.ReadFromJson(path, lines=False))
 
     @pytest.mark.parametrize(
         ("element", "place"),
