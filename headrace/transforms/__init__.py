@@ -1,6 +1,9 @@
 """Exports, under the module name of Beam, all transforms, and the modules of windows, triggers and combiners."""
 
+from typing import Any
+
 from headrace.absent_names.absent_modules import add_absent_names
+from headrace.sdk.graph.ptransform import apply_to_lists_by
 from headrace.transforms import (
     combiners,
     core,
@@ -66,6 +69,15 @@ from headrace.transforms.util import (
     WaitOn,
     WithKeys,
 )
+
+
+@apply_to_lists_by
+def _apply_to_lists(transform: PTransform[Any, Any], inputs: object, label: str) -> object:
+    # Pipelines take as long to import as all transforms.
+    from headrace.sdk.pipeline.eager import apply_eagerly
+
+    return apply_eagerly(transform, inputs, label)
+
 
 __all__ = [
     "ApproximateQuantiles",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, wraps
-from importlib import import_module
 from typing import (
     Any,
     Concatenate,
@@ -146,9 +145,7 @@ class PTransform(Generic[InT, OutT]):
         pipelines = [value.pipeline for _, value in named_values(inputs)]
         if not pipelines and (elements := element_lists(inputs, self.takes_several)):
             if all(isinstance(each, Iterable) and not isinstance(each, (str, bytes)) for each in elements):
-                # The module of pipelines imports this one.
-                eager = import_module("headrace.sdk.pipeline.eager")
-                return cast(OutT, eager.apply_eagerly(self, inputs, label or self.label))
+                return cast(OutT, _applied_to_lists[-1](self, inputs, label or self.label))
         elif self.pipeline is not None:
             pipelines.append(self.pipeline)
         if not pipelines:
@@ -167,6 +164,17 @@ class PTransform(Generic[InT, OutT]):
 
 
 T = TypeVar("T")
+
+
+_applied_to_lists: list[Callable[[PTransform[Any, Any], object, str], object]] = []
+
+
+def apply_to_lists_by(function: Callable[[PTransform[Any, Any], object, str], object]) -> None:
+    """Set the function of transform, lists of elements and label that computes a transform of lists at once.
+
+    `headrace.transforms` sets it: it needs pipelines, which know transforms.
+    """
+    _applied_to_lists[:] = [function]
 
 
 SomeTransform: TypeAlias = PTransform[Never, object]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import grimp
 import pytest
+
+from tests.house import circles, files, module_of
+from tests.house import imported as imported_by
 
 ROOT = Path(__file__).parents[3]
 MOST = 15
@@ -33,6 +37,12 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     assert not circle_in(imported()), (
         "a name that both need belongs into a third module, or is a protocol beside its user"
     )
+
+
+def test_no_import_by_a_text_closes_a_circle() -> None:
+    """The graph above does not see `import_module("headrace. …")`."""
+    imports = {module_of(path): set(imported_by(ast.parse(text))) for path, text in files().items()}
+    assert not circles(imports)
 
 
 def test_a_circle_is_found() -> None:
