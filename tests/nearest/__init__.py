@@ -1,0 +1,1 @@
+"""Which tests to run, and where to add one, for a module of the product (`./dev test-for`)."""
