@@ -2,8 +2,8 @@
 
 from headrace.absent_names.absent_modules import add_absent_names
 from headrace.lowlevel.errors import HeadraceError
+from headrace.options.value_provider import RuntimeValueProviderError
 from headrace.sdk.graph.side_inputs import SideInputError
-from headrace.sdk.value_provider import RuntimeValueProviderError
 
 __all__ = ["BeamError", "RuntimeValueProviderError", "SideInputError"]
 

@@ -35,7 +35,7 @@ def own_traceback(error: BaseException) -> str:
 
 
 _PACKAGE = dirname(dirname(__file__))
-_LAYERS = ("lowlevel", "runners", "sdk")
+_LAYERS = ("lowlevel", "options", "runners", "sdk")
 _ENGINE = tuple(join(folder, layer) + sep for folder in (_PACKAGE, "headrace") for layer in _LAYERS)
 """Prefixes of the file names of the engine's code; those of generated code begin with the package's name."""
 

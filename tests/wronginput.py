@@ -46,6 +46,7 @@ _PACKAGES = (
     "runners",
     "headrace/absent_names",
     "headrace/cli",
+    "headrace/options",
     "headrace/ui",
     "headrace/__init__.py",
     "headrace/plot.py",

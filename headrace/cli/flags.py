@@ -51,7 +51,7 @@ def with_options(args: Sequence[str], taking: Collection[str], own: Collection[s
     >>> list(with_options(["run.py", "--latency_aim=5", "--intervals", "4", "-o", "record"], ["-o"], ["-o"]))
     ['run.py', '--option=latency_aim=5', '--option=intervals=4', '-o', 'record']
     """
-    from headrace.sdk.options import any_option
+    from headrace.options.pipeline_options import any_option
 
     pipeline = any_option()
     rest, has_target = list(args), False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from textwrap import fill
 from typing import Annotated
@@ -14,10 +15,16 @@ from rich.text import Text
 
 from headrace.cli.ending import MisuseError, endings
 from headrace.cli.target import load
+from headrace.options.known_options import VARIABLES
+from headrace.options.pipeline_options import (
+    EngineOptions,
+    PipelineOptions,
+    SetupOptions,
+    StandardOptions,
+    TypeOptions,
+    option_classes,
+)
 from headrace.runners.engine.options import RunOptions
-from headrace.sdk.command_line.known_options import VARIABLES
-from headrace.sdk.command_line.option_table import OptionEntry, entries, option_classes
-from headrace.sdk.options import EngineOptions, PipelineOptions, SetupOptions, StandardOptions, TypeOptions
 
 _OURS: tuple[type[PipelineOptions], ...] = (EngineOptions, StandardOptions, TypeOptions, SetupOptions)
 
@@ -141,3 +148,50 @@ def _lines() -> Iterator[str]:
     yield "## Environment\n\n| variable | meaning |\n|---|---|"
     for name, meaning in VARIABLES.items():
         yield f"| `{name}` | {meaning} |"
+
+
+_KINDS: Mapping[object, str] = {int: "whole number", float: "number"}
+
+
+@dataclass(frozen=True, slots=True)
+class OptionEntry:
+    """A row of the table of options: one option.
+
+    >>> from headrace.options.pipeline_options import TypeOptions
+    >>> entry = entries(TypeOptions)[0]
+    >>> entry.written, entry.kind, entry.default
+    ('--allow_unsafe_triggers', 'switch', 'off')
+    """
+
+    written: str
+    """The flag, with a placeholder for the value that names the unit."""
+    kind: str
+    """`switch`, `whole number`, `number` or `text`."""
+    default: str
+    """The default as text; empty if the option has no default."""
+    meaning: str
+
+
+def entries(kind: type[PipelineOptions], defaults: Mapping[str, object] | None = None) -> list[OptionEntry]:
+    """The options that a class itself declares, without those of its base classes.
+
+    Args:
+        kind: The class.
+        defaults: Option name -> default, for options that are declared with the default None.
+    """
+    parser = argparse.ArgumentParser(add_help=False)
+    kind._add_argparse_args(parser)
+    return [_entry(action, defaults or {}) for action in parser._actions if action.option_strings]
+
+
+def _entry(action: argparse.Action, defaults: Mapping[str, object]) -> OptionEntry:
+    strings = " / ".join("--" + string[2:].replace("-", "_") for string in action.option_strings)
+    meaning = (action.help or "").replace(" (default: %(default)s)", "")
+    if action.nargs == 0:
+        on = action.default if len(action.option_strings) > 1 else not action.default and bool(action.const is False)
+        return OptionEntry(strings, "switch", "on" if on else "off", meaning)
+    name = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    written = f"{strings}[={name}]" if action.nargs == "?" else f"{strings}={name}"
+    kind = _KINDS.get(action.type, "text")
+    default = defaults.get(action.dest) if action.default is None else action.default
+    return OptionEntry(written, kind, "" if default is None else str(default), meaning)

@@ -15,13 +15,13 @@ from headrace.cli.early_signals import end_process
 from headrace.cli.ending import Ending, MisuseError, endings, errors, say
 from headrace.cli.target import Program, load
 from headrace.lowlevel.topology.topology import Topology
+from headrace.options.pipeline_options import EngineOptions, PipelineOptions, checkpoint_of
 from headrace.runners.engine.activity import Activity, ActivityReporter
 from headrace.runners.engine.driver.signals import stand_in
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.reporting import Reporter, Reporters, reporter_for
 from headrace.runners.reporting.address import PortError
 from headrace.runners.reporting.prometheus import PrometheusReporter
-from headrace.sdk.options import EngineOptions, PipelineOptions, checkpoint_of
 from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.pipeline.record_topology import record_topology
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner, labels_to_record, run_options

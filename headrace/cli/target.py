@@ -18,8 +18,8 @@ import headrace
 from headrace.cli.ending import MisuseError
 from headrace.lowlevel.class_lookup import MainProgram, declare_main_program, loading_program
 from headrace.lowlevel.topology.topology import Topology
-from headrace.sdk.command_line.known_options import check_known
-from headrace.sdk.options import PipelineOptions
+from headrace.options.known_options import check_known
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.sdk.pipeline.pipeline import Pipeline
 
 DEFAULT = "pipeline"

@@ -21,6 +21,7 @@ from headrace.lowlevel.sinks.sink import ReleasingSink
 from headrace.lowlevel.topology.interval_computation import IntervalComputation
 from headrace.lowlevel.topology.redelivery import Once, by_record_id
 from headrace.lowlevel.topology.topology import UNSHARED, Topology
+from headrace.options.pipeline_options import EngineOptions
 from headrace.sdk.coders.registry import registry
 from headrace.sdk.compiler.collection_graph import CollectionGraph, planned_step
 from headrace.sdk.compiler.execution_strategy import ExecutionStrategy, grouping_strategy, one_for_each_step
@@ -36,7 +37,6 @@ from headrace.sdk.operators.grouping.reshuffle import Route, Scatter, Shuffle
 from headrace.sdk.operators.splittable.initial_splitting import InitialSplitting, SplittingPlan
 from headrace.sdk.operators.splittable.splittable_par_do import SplittableParDo, SplittablePlan
 from headrace.sdk.operators.stateful.stateful_par_do import StatefulParDo, StatefulPlan
-from headrace.sdk.options import EngineOptions
 from headrace.sdk.transforms.core.combine_by_key import CombineByKey
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey, Shuffling
@@ -71,7 +71,7 @@ def compile_pipeline(pipeline: BasePipeline) -> Topology:
     >>> from headrace.sdk.transforms.core.create import Create
     >>> from headrace.sdk.transforms.core.par_do import Map
     >>> from headrace.sdk.graph.pipeline_graph import PipelineGraph
-    >>> from headrace.sdk.options import PipelineOptions
+    >>> from headrace.options.pipeline_options import PipelineOptions
     >>> pipeline = PipelineGraph(PipelineOptions([]))
     >>> _ = pipeline | "Numbers" >> Create([1, 2]) | "Double" >> Map(lambda number: 2 * number)
     >>> topology = compile_pipeline(pipeline)
@@ -97,7 +97,7 @@ def execution_strategies(pipeline: BasePipeline) -> list[ExecutionStrategy]:
     >>> from headrace.sdk.transforms.core.create import Create
     >>> from headrace.sdk.transforms.core.group_by_key import GroupByKey
     >>> from headrace.sdk.graph.pipeline_graph import PipelineGraph
-    >>> from headrace.sdk.options import PipelineOptions
+    >>> from headrace.options.pipeline_options import PipelineOptions
     >>> pipeline = PipelineGraph(PipelineOptions([]))
     >>> _ = pipeline | Create([("a", 1)]) | GroupByKey()
     >>> print(execution_strategies(pipeline)[-1])

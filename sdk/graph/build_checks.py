@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, get_args, get_origin
 
 from headrace.lowlevel.errors import TopologyError
+from headrace.options.pipeline_options import TypeOptions
 from headrace.sdk.graph.ptransform import SomeTransform, collections_of
 from headrace.sdk.graph.pvalue import DoOutputsTuple, PCollection, Step
-from headrace.sdk.options import TypeOptions
 from headrace.sdk.typehints.consistency import is_consistent_with
 from headrace.sdk.typehints.errors import TypeCheckError
 from headrace.sdk.typehints.hints import normal, union

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.sdk.graph.alike_steps import AlikeStep, labels_before
 from headrace.sdk.graph.build_checks import check_inputs, type_outputs
 from headrace.sdk.graph.pipeline_visitor import AppliedPTransform, PipelineVisitor
@@ -24,7 +25,6 @@ from headrace.sdk.graph.pvalue import (
     Transform,
 )
 from headrace.sdk.model.labels import has_function_without_name
-from headrace.sdk.options import PipelineOptions
 
 
 class PipelineGraph(BasePipeline):

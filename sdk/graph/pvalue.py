@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, Never, NoReturn, Protocol, TypeVar
 
-from headrace.sdk.options import PipelineOptions
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.sdk.windows import GlobalWindows
 from headrace.sdk.windows.windowing import Windowing
 

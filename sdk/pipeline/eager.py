@@ -7,9 +7,9 @@ from itertools import count
 from typing import cast
 
 from headrace.lowlevel.sinks.sink import CallSink
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.sdk.graph.ptransform import PTransform, mapped
 from headrace.sdk.graph.pvalue import BasePipeline, DoOutputsTuple, PCollection
-from headrace.sdk.options import PipelineOptions
 from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.write import Write

@@ -9,9 +9,10 @@ from headrace.lowlevel.class_lookup import left_to_loader
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.user_exceptions import as_raised
+from headrace.options.pipeline_options import EngineOptions, PipelineOptions, StandardOptions
+from headrace.options.value_provider import RuntimeValueProvider
 from headrace.sdk.compiler.compiler import compile_pipeline, compile_steps
 from headrace.sdk.graph.pipeline_graph import PipelineGraph
-from headrace.sdk.options import EngineOptions, PipelineOptions, StandardOptions
 from headrace.sdk.pipeline.runner_choice import (
     Runner,
     find_runner,
@@ -23,7 +24,6 @@ from headrace.sdk.pipeline.tracebacks import shorten
 from headrace.sdk.recording.recorder import Recorder
 from headrace.sdk.recording.recording_log import log_of
 from headrace.sdk.result import NoRun, PipelineResult, warn_of_unmatched
-from headrace.sdk.value_provider import RuntimeValueProvider
 from headrace.sdk.visualization.diagrams.notebook import mime_bundle
 
 

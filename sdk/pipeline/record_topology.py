@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from headrace.lowlevel.topology.topology import Topology
-from headrace.sdk.options import PipelineOptions
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner, progress_of, run_options
 from headrace.sdk.recording.recorder import Recorder
 from headrace.sdk.recording.recording import Recording

@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from headrace.lowlevel.topology.topology import Topology
-from headrace.sdk.command_line.known_options import check_known
-from headrace.sdk.options import EngineOptions, PipelineOptions, checkpoint_of
+from headrace.options.known_options import check_known
+from headrace.options.pipeline_options import EngineOptions, PipelineOptions, checkpoint_of
 from headrace.sdk.result import RunResult
 
 _LOADED = {

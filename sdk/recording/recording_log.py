@@ -13,7 +13,7 @@ from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.storage import envelope, object_names
 from headrace.lowlevel.storage.object_store import ObjectStorage
 from headrace.lowlevel.storage.signed_store import checkpoint_store
-from headrace.sdk.options import PipelineOptions, checkpoint_of
+from headrace.options.pipeline_options import PipelineOptions, checkpoint_of
 from headrace.sdk.recording.recording import Recording
 
 KIND: Final = "recording"

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from headrace.sdk.options import PipelineOptions
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.pipeline.runner_choice import Runner
 

@@ -13,12 +13,12 @@ import pytest
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions
 from apache_beam.options.value_provider import RuntimeValueProvider
 
+from headrace.options.pipeline_options import EngineOptions
 from headrace.runners.beam import HeadraceRunner
 from headrace.runners.beam.run.options import HeadraceOptions, engine_options, runtime_values
 from headrace.runners.beam.runner import engine_runner
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
-from headrace.sdk.options import EngineOptions
 
 RUNNER = "--runner=headrace.runners.beam.HeadraceRunner"
 

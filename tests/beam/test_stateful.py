@@ -15,11 +15,11 @@ from apache_beam.transforms import deduplicate, userstate, window
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from headrace.lowlevel.errors import HeadraceError
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.beam import HeadraceRunner
 from headrace.runners.beam.rules import RULES
 from headrace.runners.beam.translation import Translation
 from headrace.runners.local import LocalRunner
-from headrace.sdk.options import PipelineOptions
 from headrace.sdk.pipeline.pipeline import Pipeline
 
 _told: list[object] = []

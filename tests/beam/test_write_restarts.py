@@ -14,6 +14,7 @@ from apache_beam.io import fileio
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel import CallSink, ManualInjector, StepError, Topology
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.beam import HeadraceRunner
 from headrace.runners.beam.rules import RULES
 from headrace.runners.beam.translation import Translation
@@ -21,7 +22,6 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner
 from headrace.runners.local.scheduler import RandomScheduler
 from headrace.runners.spark import SparkRunner
-from headrace.sdk.options import PipelineOptions
 from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.transforms.core.stable_input import HoldUntilCommit
 from tests.restarts import LINES, FixedSize, prepared

@@ -15,6 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.value_provider import StaticValueProvider
 from apache_beam.pipeline import AppliedPTransform
 
+from headrace.options.pipeline_options import checkpoint_of
 from headrace.runners.beam.beam_private import MoveTemporaryFiles, MultiParDo, WriteRecords, temporary_directory
 from headrace.runners.beam.functions.do_fns import BeamDoFn, BeamView
 from headrace.runners.beam.io.file_writes import (
@@ -29,7 +30,6 @@ from headrace.runners.beam.io.file_writes import (
 from headrace.runners.beam.io.stable_input import StableDoFn
 from headrace.runners.beam.translation import Rule, Translation
 from headrace.sdk.graph.side_inputs import AsList
-from headrace.sdk.options import checkpoint_of
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.par_do import FlatMap, Map, ParDo
 from headrace.sdk.transforms.core.stable_input import StableParDo

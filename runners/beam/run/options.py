@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from apache_beam.options import pipeline_options as beam
 from apache_beam.options.value_provider import StaticValueProvider, ValueProvider
 
+from headrace.options.parser import defaults_of
+from headrace.options.pipeline_options import EngineOptions, PipelineOptions
 from headrace.runners.beam.beam_private import flags_of
-from headrace.sdk.option_flags import defaults_of
-from headrace.sdk.options import EngineOptions, PipelineOptions
 
 _SLIP = 0.75
 """Least similarity (0 to 1) to an option of Headrace at which an undeclared option counts as its misspelling."""

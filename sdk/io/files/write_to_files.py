@@ -15,6 +15,8 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 from zlib import crc32
 
 from headrace.lowlevel.stored_names import named, stored_as
+from headrace.options.pipeline_options import checkpoint_of
+from headrace.options.value_provider import StaticValueProvider, ValueProvider
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection
@@ -26,7 +28,6 @@ from headrace.sdk.io.files.filesystems import FileSystems
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.tagged_output import TaggedOutput
 from headrace.sdk.model.windowed_value import WindowedValue
-from headrace.sdk.options import checkpoint_of
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
@@ -35,7 +36,6 @@ from headrace.sdk.transforms.core.stable_input import Held, StableParDo
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.typehints.decorators import with_input_types
 from headrace.sdk.userstate.value import ReadModifyWriteState, ReadModifyWriteStateSpec
-from headrace.sdk.value_provider import StaticValueProvider, ValueProvider
 from headrace.sdk.windows import BoundedWindow, GlobalWindows
 
 Collection = PCollection[object]

@@ -6,11 +6,11 @@ import logging
 from typing import Any
 
 from headrace.lowlevel.errors import TopologyError
+from headrace.options.pipeline_options import TypeOptions
 from headrace.sdk.coders.key_types import key_problem
 from headrace.sdk.coders.registry import registry
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
-from headrace.sdk.options import TypeOptions
 from headrace.sdk.transforms.core.watermark_percentile import PercentileWatermark
 from headrace.sdk.triggers import DefaultTrigger
 from headrace.sdk.typehints.hints import ANY_PAIR, iterable_of, pair, tuple_of

@@ -14,7 +14,7 @@ def mime_bundle(pipeline: BasePipeline) -> dict[str, str]:
     """MIME type -> the diagram in it: Mermaid, which JupyterLab renders, and SVG if the extra `plot` is installed.
 
     >>> from headrace.sdk.graph.pipeline_graph import PipelineGraph
-    >>> from headrace.sdk.options import PipelineOptions
+    >>> from headrace.options.pipeline_options import PipelineOptions
     >>> sorted(mime_bundle(PipelineGraph(PipelineOptions([]))))
     ['text/plain']
     """

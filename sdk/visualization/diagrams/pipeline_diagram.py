@@ -22,7 +22,7 @@ def pipeline_diagram(pipeline: BasePipeline) -> Diagram:
     >>> from headrace.sdk.transforms.core.create import Create
     >>> from headrace.sdk.transforms.core.par_do import Map
     >>> from headrace.sdk.graph.pipeline_graph import PipelineGraph
-    >>> from headrace.sdk.options import PipelineOptions
+    >>> from headrace.options.pipeline_options import PipelineOptions
     >>> pipeline = PipelineGraph(PipelineOptions([]))
     >>> _ = pipeline | "Numbers" >> Create([1, 2]) | "Double" >> Map(lambda number: 2 * number)
     >>> diagram = pipeline_diagram(pipeline)

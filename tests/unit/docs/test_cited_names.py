@@ -70,7 +70,7 @@ def is_importable(dotted: str) -> bool:
 def defined() -> frozenset[str]:
     """Names of all classes, functions and attributes of the product."""
     names: set[str] = set()
-    for package in ("sdk", "lowlevel", "runners", "headrace/cli"):
+    for package in ("sdk", "lowlevel", "runners", "headrace/cli", "headrace/options"):
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(text_of(path))):
                 if isinstance(node, ast.ClassDef | ast.FunctionDef):
@@ -144,7 +144,7 @@ AREAS = {
     "sdk": ((20, 620), (140, 580)),
     "runners/spark": ((660, 1040), (206, 420)),
     "runners/engine": ((660, 1040), (450, 560)),
-    "lowlevel": ((20, 1060), (630, 850)),
+    "lowlevel": ((20, 1060), (680, 900)),
 }
 """Package -> what it has of the picture of the layers, across and down."""
 

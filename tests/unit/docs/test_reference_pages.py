@@ -52,7 +52,7 @@ def classes() -> dict[str, list[str]]:
     """Exception class of the product -> names of its bases."""
     return {
         node.name: [ast.unparse(base) for base in node.bases]
-        for package in ("sdk", "lowlevel", "runners", "headrace/cli")
+        for package in ("sdk", "lowlevel", "runners", "headrace/cli", "headrace/options")
         for path in (ROOT / package).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef) and re.search(r"(Error|Exception)$", node.name) and node.name[0] != "_"
@@ -153,7 +153,7 @@ def test_versions_are_those_of_the_package() -> None:
 def said() -> str:
     """Every text of the product, without what is put into it, and every message of `tests/golden/wrong_input.md`."""
     found = [(ROOT / "tests" / "golden" / "wrong_input.md").read_text(encoding="utf-8")]
-    for package in ("sdk", "lowlevel", "runners", "headrace/absent_names"):
+    for package in ("sdk", "lowlevel", "runners", "headrace/absent_names", "headrace/options"):
         for path in (ROOT / package).rglob("*.py"):
             nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
             found += [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]

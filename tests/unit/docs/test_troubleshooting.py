@@ -23,7 +23,7 @@ def cited() -> list[str]:
 
 def source() -> str:
     """The source code, with each string that goes over several lines in one piece, and "…" for each placeholder."""
-    folders = ("sdk", "lowlevel", "runners", "headrace/cli")
+    folders = ("sdk", "lowlevel", "runners", "headrace/cli", "headrace/options")
     text = "\n".join(path.read_text(encoding="utf-8") for each in folders for path in (ROOT / each).rglob("*.py"))
     return _PLACEHOLDER.sub("…", re.sub(r"""["']\s*\n\s*f?["']""", "", text))
 

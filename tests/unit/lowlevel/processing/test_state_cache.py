@@ -13,8 +13,8 @@ from headrace.lowlevel.records.key_records import KeyRecords
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.nodes import Keyed
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
-from headrace.sdk.options import PipelineOptions
 from headrace.sdk.pipeline.runner_choice import run_options
 
 ENOUGH = 10_000_000

@@ -16,14 +16,13 @@ from rich.console import Console
 import headrace as beam
 from headrace.lowlevel import BoundedInjector, CallSink
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
-from headrace.options.pipeline_options import PipelineOptions
+from headrace.options.pipeline_options import EngineOptions, PipelineOptions
 from headrace.runners.engine.activity import Activity, RunPhase
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.local import LocalRunner
 from headrace.runners.reporting import ProgressDisplay, ProgressLog, PrometheusReporter, log
 from headrace.runners.reporting.figures import hot_key, long_phase, slow_sink
 from headrace.runners.reporting.reporter import Reporters
-from headrace.sdk.options import EngineOptions
 from headrace.sdk.transforms.core.source import Source
 from headrace.ui.pipelines import RunningPipeline
 from headrace.ui.snapshots.snapshot import Phase

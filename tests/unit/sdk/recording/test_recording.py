@@ -12,9 +12,9 @@ from examples.streaming102 import accumulating_and_retracting, classic_batch, fi
 from examples.streaming102.panes import Case, play
 from examples.streaming102.scores import BOUNDED, HEURISTIC, PERFECT, heuristic, of_lines
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.recording import Recording, RecordingError, StepRecording
 from headrace.runners.local import LocalRunner
-from headrace.sdk.options import PipelineOptions
 from headrace.sdk.recording import recorded_step
 from headrace.sdk.recording.tap import plain
 from tests.recorded import (

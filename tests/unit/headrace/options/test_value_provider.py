@@ -9,15 +9,15 @@ from collections.abc import Iterator
 import pytest
 
 import headrace as beam
+from headrace.options.parser import Parser
 from headrace.options.value_provider import (
     NestedValueProvider,
     RuntimeValueProvider,
+    RuntimeValueProviderError,
     StaticValueProvider,
     ValueProvider,
     check_accessible,
 )
-from headrace.sdk.option_flags import Parser
-from headrace.sdk.value_provider import RuntimeValueProviderError
 
 
 def parsed(*flags: str) -> Namespace:

@@ -14,7 +14,9 @@ from typer.testing import CliRunner
 
 import headrace as beam
 from headrace.cli.app import app
-from headrace.cli.options import page
+from headrace.cli.options import entries, page
+from headrace.options.beam_options import BEAM_OPTIONS
+from headrace.options.known_options import VARIABLES, check_known
 from headrace.options.pipeline_options import (
     DebugOptions,
     EngineOptions,
@@ -22,9 +24,6 @@ from headrace.options.pipeline_options import (
     PipelineOptions,
     WorkerOptions,
 )
-from headrace.sdk.beam_options import BEAM_OPTIONS
-from headrace.sdk.command_line.known_options import VARIABLES, check_known
-from headrace.sdk.command_line.option_table import entries
 from headrace.sdk.pipeline.runner_choice import run_options
 
 PAGE = Path(__file__).parents[4] / "docs" / "options.md"
@@ -191,7 +190,9 @@ def test_the_page_has_every_option():
 
 def test_the_page_has_every_variable_of_the_environment():
     root = PAGE.parents[1]
-    sources = [path for part in ("sdk", "lowlevel", "runners") for path in (root / part).rglob("*.py")]
+    sources = [
+        path for part in ("sdk", "lowlevel", "runners", "headrace/options") for path in (root / part).rglob("*.py")
+    ]
     texts = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     assert set(re.findall(r"\bHEADRACE_[A-Z_]*[A-Z]\b", texts)) == VARIABLES.keys()
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
-from headrace.sdk.beam_options import BEAM_OPTIONS
-from headrace.sdk.options import PipelineOptions
+from headrace.options.beam_options import BEAM_OPTIONS
+from headrace.options.pipeline_options import PipelineOptions
 
 _log = logging.getLogger(__name__)
 VARIABLES: Mapping[str, str] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeVar, cast
 
-from headrace.sdk.value_provider import RuntimeValueProvider, StaticValueProvider
+from headrace.options.value_provider import RuntimeValueProvider, StaticValueProvider
 
 KindT = TypeVar("KindT")
 
