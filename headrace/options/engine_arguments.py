@@ -54,7 +54,9 @@ def add_epochs(parser: argparse.ArgumentParser) -> None:
         "--task_idle_seconds",
         "seconds that a Spark task for small epochs waits for the next one; with 0, each epoch is a job",
     )
-    _add_seconds(parser, "--straggler_delay", "seconds until weak productions become part of the commit")
+    _add_seconds(
+        parser, "--straggler_delay", "seconds until rows that no sink has acknowledged become part of the commit"
+    )
 
 
 def add_sources(parser: argparse.ArgumentParser) -> None:

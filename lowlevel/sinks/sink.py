@@ -54,7 +54,7 @@ class Sink(Protocol):
 
 @runtime_checkable
 class ReleasingSink(Sink, Protocol):
-    """A destination that also takes weak productions: before the commit, at least once (MillWheel paper §6.1.3).
+    """A destination that also takes rows before the commit, at least once (see `Computation.strong_productions`).
 
     >>> from headrace.lowlevel import CallSink, SendSink
     >>> isinstance(SendSink(lambda rows: True), ReleasingSink), isinstance(CallSink(print), ReleasingSink)
@@ -274,9 +274,9 @@ class TapSink(CallSink):
 class SendSink(CallSink):
     """A sink whose function `(epoch, rows)` sends rows to a service, and returns False if the service refuses them.
 
-    The task sends weak productions before the commit, and they are sent again until they are acknowledged. The driver
-    sends strong productions after the commit. The function is pickled and sent to the tasks, which call it in a thread
-    of its own.
+    Rows of a step with `strong_productions = False` are sent by the task before the commit, and again until they are
+    acknowledged; all others are sent by the driver after the commit. The function is pickled and sent to the tasks,
+    which call it in a thread of its own.
 
     >>> sink = SendSink(lambda epoch, rows: len(rows) < 2)
     >>> sink.release(Batch(["a"], [5]), 3, 0, "t"), sink.release(Batch(["a", "b"], [5, 6]), 3, 0, "t")

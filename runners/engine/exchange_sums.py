@@ -70,7 +70,5 @@ def mismatches(reports: Iterable[Exchange], levels: int, tasks: int) -> str:
 
 
 def _pair(sender: Sender, consumer: LevelTask) -> int:
-    # As in `Outcome.mixed`, attempts that may replace each other have one name.
-    name = sender.output_digest or sender.token
-    pair = f"{sender.level} {sender.index} {name} {consumer[0]} {consumer[1]}"
+    pair = f"{sender.level} {sender.index} {sender.name} {consumer[0]} {consumer[1]}"
     return int.from_bytes(blake2b(pair.encode(), digest_size=8).digest(), "big")

@@ -29,7 +29,7 @@ Message = tuple[int, int, int, bytes]
 DRIVER = 1_000_000
 """The level of messages for the driver."""
 SINK = SINK_LEVEL
-"""The level of pending productions whose consumer is a sink: stragglers, see `runners.engine.released_rows`."""
+"""The level of pending productions whose consumer is a sink: stragglers, see `runners.engine.productions`."""
 
 
 class Kind(IntEnum):
@@ -70,7 +70,7 @@ class EpochSpec:
     id_slacks: Mapping[str, int] = field(default_factory=dict)
     """Stream -> how long record ids are stored, microseconds of event time; only streams that may repeat records."""
     straggler_delay: int = 0
-    """How long a task waits until weak productions are acknowledged, microseconds."""
+    """How long a task waits until released rows are acknowledged, microseconds."""
     sampled: Mapping[int, frozenset[int]] = field(default_factory=dict)
     """Level -> numbers of intervals of which the balancer needs a sample of key hashes."""
     watermarks: Mapping[str, int] | None = None
@@ -124,6 +124,11 @@ class Sender:
     output_digest: str = ""
     """Equal for attempts that may replace each other; empty for an attempt that no other may replace."""
     epoch: int = 0
+
+    @property
+    def name(self) -> str:
+        """A name that is equal for attempts that may replace each other."""
+        return self.output_digest or self.token
 
 
 @dataclass(frozen=True)

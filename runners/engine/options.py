@@ -110,9 +110,10 @@ class RunOptions:
     is further ahead waits for the others, so that its records need not be stored meanwhile (paper §8.4). None: no
     limit."""
     straggler_delay: float = 1.0
-    """Seconds that a task waits for a sink to acknowledge weak productions. Productions that are not acknowledged in
-    this time become part of the commit and are sent to the sink again afterwards, so that they are not lost and the
-    epoch does not wait for them (paper figure 11)."""
+    """Seconds that a task waits for a sink to acknowledge rows that it gets before the commit (see
+    `Computation.strong_productions`). Rows that are not acknowledged in this time become part of the commit and are
+    sent to the sink again afterwards, so that they are not lost and the epoch does not wait for them (paper figure
+    11)."""
     cache_bytes: int = 64 << 20
     """Bytes of decoded state that each worker process may keep from epoch to epoch (paper §8.3); 0 turns this cache
     off. It holds the state of computations that declare `private_state`. The local runner has no such cache."""

@@ -162,9 +162,8 @@ class DoFn(WithTypeHints):
     what they stand for. One that does not is refused where there may be any."""
 
     strong_productions: bool = True
-    """Whether outputs become visible with the commit of their epoch only. False chooses weak productions: a sink that
-    they go to gets them at once, perhaps repeatedly. Our own addition; the rules are in
-    `headrace.lowlevel.topology.weak_productions`."""
+    """Whether outputs become visible with the commit of their epoch only. If False, a sink that they go to gets them at
+    once, perhaps repeatedly. Our own addition; the rules are those of `Computation.strong_productions`."""
 
     outputs_per_window: bool = True
     """Whether an output with a timestamp or windows of its own is put out once for each window of its input. False for

@@ -55,7 +55,7 @@ class PendingProduction(NamedTuple):
     oldest: int
     """Least timestamp of its records, microseconds UTC, which holds the consumer's watermark."""
     data: bytes
-    """An encoded block; for a sink, rows as `runners.engine.released_rows` encodes them."""
+    """An encoded block; for a sink, rows as `runners.engine.productions` encodes them."""
 
     def divided(self, intervals: IntervalMap) -> list[PendingProduction]:
         """Divide the records of a production for a computation among other intervals."""

@@ -99,12 +99,12 @@ def mixed_attempts(reports: Iterable[Exchange]) -> str:
     for report in reports:
         own, own_task = report.sender, (report.sender.level, report.sender.index)
         if (other := reported.get(own_task, own)) != own:
-            # Both attempts reported; only one state of the interval can be committed, even if productions are weak.
+            # Both attempts reported; only one state of the interval can be committed, even if both have one name.
             used.setdefault(own_task, set()).update((other.token, own.token))
         reported[own_task] = own
         for task, names in _used_by(report).items():
             used.setdefault(task, set()).update(names)
-    return "; ".join(map(str, mismatched(used, {task: _name(sender) for task, sender in reported.items()})))
+    return "; ".join(map(str, mismatched(used, {task: sender.name for task, sender in reported.items()})))
 
 
 def _used_by(report: Exchange) -> dict[LevelTask, set[str]]:
@@ -118,14 +118,9 @@ def _used_by(report: Exchange) -> dict[LevelTask, set[str]]:
         if sender != COMMITTED:
             by_task.setdefault((sender.level, sender.index), []).append(sender)
     return {
-        task: {_name(sender) for sender in senders} if len(senders) == 1 else {sender.token for sender in senders}
+        task: {sender.name for sender in senders} if len(senders) == 1 else {sender.token for sender in senders}
         for task, senders in by_task.items()
     }
-
-
-def _name(sender: Sender) -> str:
-    """A name that is equal for attempts that may replace each other."""
-    return sender.output_digest or sender.token
 
 
 def _add(outcome: Outcome, report: Report) -> None:

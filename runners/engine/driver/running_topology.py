@@ -18,10 +18,10 @@ from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.driver.interval_assignment import IntervalAssignment, divided
 from headrace.runners.engine.driver.journal import JournalState
 from headrace.runners.engine.driver.outcome import Outcome
-from headrace.runners.engine.driver.stragglers import Stragglers
 from headrace.runners.engine.executor import Executor
 from headrace.runners.engine.messages import EpochSpec
 from headrace.runners.engine.options import RunOptions
+from headrace.runners.engine.productions import Stragglers
 
 MANY_TASKS = 128
 """Tasks of a level from which on the driver, and no other task, tells each task how far the others are."""

@@ -44,7 +44,7 @@ class Host(Protocol):
         """Working time of this process so far; the difference before and after is the cost of an interval."""
 
     def begin_release(self, release: Release) -> PendingCall:
-        """Begin to release weak productions to a sink while the task goes on."""
+        """Begin to release rows to a sink while the task goes on."""
 
     def failed(self, error: Exception) -> None:
         """Note that the task fails with this error; its causes may show that state in this process is damaged."""

@@ -8,9 +8,9 @@ from headrace.lowlevel.checkpoint import PendingProduction
 from headrace.lowlevel.intervals.interval_map import Interval
 from headrace.lowlevel.records.block import Block
 from headrace.runners.engine.messages import Kind, Message, Sender, pack
+from headrace.runners.engine.productions import Productions
 from headrace.runners.engine.task.inbox import Carried
 from headrace.runners.engine.task.local_exchange import LocalExchange
-from headrace.runners.engine.task.output_digest import OutputDigest
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 
 
@@ -21,9 +21,11 @@ class Outgoing:
     the next garbage collection.
     """
 
-    def __init__(self, program: PreparedTopology, level: int, exchange: LocalExchange | None) -> None:
+    def __init__(
+        self, program: PreparedTopology, level: int, exchange: LocalExchange | None, productions: Productions
+    ) -> None:
         self._level_of, self._level, self._exchange = program.propagation.level_of, level, exchange
-        self.digest = OutputDigest(program.weak_streams)
+        self._productions = productions
         self.pending: list[PendingProduction] = []
         """Productions for this level or an earlier one, which the next epoch processes."""
         self._sent: list[tuple[Interval, int, Carried]] = []
@@ -32,7 +34,7 @@ class Outgoing:
         """Take a block for an interval of its consumer's level."""
         level = self._level_of[block.consumer]
         if level > self._level:
-            self.digest.add(interval.number, block)
+            self._productions.sent(interval.number, block)
             self._sent += [(interval, level, carried) for carried in self._carried(block)]
             return
         for piece, data in block.pieces():

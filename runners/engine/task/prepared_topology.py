@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.shuffle.key_hash_cache import KeyHashCache
-from headrace.lowlevel.sinks.sink import ReleasingSink
 from headrace.lowlevel.topology.interval_computation import IntervalComputation
 from headrace.lowlevel.topology.nodes import Inline, Keyed
 from headrace.lowlevel.topology.topology import Topology
-from headrace.lowlevel.topology.weak_productions import releasing_sinks, weak_streams
 from headrace.lowlevel.user_errors import failed_step
 from headrace.lowlevel.watermarks.propagation import Propagation
+from headrace.runners.engine.messages import EpochSpec, Report
+from headrace.runners.engine.productions import BeginRelease, Productions
 
 _log = logging.getLogger(__name__)
 
@@ -48,14 +49,9 @@ class PreparedTopology:
         return self.topology.inline_order()
 
     @cached_property
-    def weak_streams(self) -> frozenset[str]:
-        """Streams of weak productions."""
-        return weak_streams(self.topology)
-
-    @cached_property
-    def releasing(self) -> dict[str, ReleasingSink]:
-        """Sinks that get their rows before the commit."""
-        return releasing_sinks(self.topology)
+    def productions(self) -> Callable[[BeginRelease, EpochSpec, Report], Productions]:
+        """See `Productions.of`."""
+        return Productions.of(self.topology)
 
     @cached_property
     def partial(self) -> dict[str, frozenset[str]]:

@@ -47,7 +47,6 @@ from headrace.runners.engine.task.host import Host
 from headrace.runners.engine.task.inbox import Inbox
 from headrace.runners.engine.task.outgoing import Outgoing
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
-from headrace.runners.engine.task.sink_output import SinkOutput
 
 
 @dataclass
@@ -65,7 +64,8 @@ class _Task:
         self.lateness = self.report.lateness
         self.by_interval: dict[str, dict[int, int]] = {}
         program = self.program
-        self.outgoing = Outgoing(program, self.sender.level, self.host.local_exchange)
+        self.productions = program.productions(self.host.begin_release, self.spec, self.report)
+        self.outgoing = Outgoing(program, self.sender.level, self.host.local_exchange, self.productions)
         self.report.pending = self.outgoing.pending
         level_of = program.propagation.level_of
         self.router = Router(
@@ -84,11 +84,9 @@ class _Task:
             self.report.add_counters(name, {DEAD_LETTERS: buried})
         for name, late in self.router.late.items():
             self.report.add_counters(name, {"late": late})
-        SinkOutput(self.program.topology.sinks, self.program.releasing, self.host, self.spec, self.report).send(
-            self.router.staged
-        )
+        self.productions.send_rows(self.router.staged)
         reported = (self.report.greatest, holds, self.lateness, self.by_interval)
-        if digest := self.outgoing.digest.of(self.spec.epoch, *reported):
+        if digest := self.productions.digest(*reported):
             self.sender = self.report.sender = replace(self.sender, output_digest=digest)
         messages: list[Message] = []
         if self.spec.has_many_tasks:
@@ -239,7 +237,7 @@ def run_level(
         yield (index, level + 1, Kind.CONTROL, pack(inbox.controls[0]))
     is_mixed = inbox.is_mixed()
     if is_mixed:
-        # No user code runs: the driver gives the epoch up, but weak productions would be released before that.
+        # No user code runs: the driver gives the epoch up, but rows may be released before that.
         task.report.consumed, task.report.consumed_sum = inbox.senders(), NEVER
         yield (task.home(), DRIVER, Kind.REPORT, pack_report(task.report))
     if is_mixed or inbox.is_failed:

@@ -76,8 +76,16 @@ class Stage(InlineComputation):
         return any(type(step.fn).teardown is not DoFn.teardown for step in self.plan.element_steps())
 
     def weak_streams(self, outputs: frozenset[str], weak_inputs: frozenset[str]) -> frozenset[str]:
-        """Outputs with weak productions: those of steps with weak productions, and weak inputs that pass through."""
-        return outputs & self.plan.weak_streams(weak_inputs >= self.plan.entries.keys())
+        """Outputs of functions without `strong_productions`, and weak inputs that pass through."""
+        weak = {0} if weak_inputs >= self.plan.entries.keys() else set()
+        for step in self.plan.steps:
+            if isinstance(step, ElementStep):
+                weak.update(() if step.fn.strong_productions else step.outputs.values())
+            elif step.source in weak:  # A `WindowInto` changes nothing.
+                weak.add(step.output)
+        return outputs & {
+            name for exit_ in self.plan.exits if exit_.source in weak for name in (exit_.stream, exit_.spare)
+        }
 
     @property
     def is_pure(self) -> bool:

@@ -130,19 +130,6 @@ class StagePlan:
                 equal[step.outputs[None]] = step.source
         return equal
 
-    def weak_streams(self, root: bool) -> set[str]:
-        """Output streams with weak productions: elements made by a function without `strong_productions`.
-
-        A `WindowInto` does not change whether elements are weak. `root` says whether the elements of the root are weak.
-        """
-        weak = {0} if root else set()
-        for step in self.steps:
-            if isinstance(step, ElementStep):
-                weak.update(() if step.fn.strong_productions else step.outputs.values())
-            elif step.source in weak:
-                weak.add(step.output)
-        return {name for exit_ in self.exits if exit_.source in weak for name in (exit_.stream, exit_.spare) if name}
-
     def outputs(self) -> list[str]:
         """Every stream that the stage may produce to."""
         return list(dict.fromkeys(name for exit_ in self.exits for name in (exit_.stream, exit_.spare) if name))

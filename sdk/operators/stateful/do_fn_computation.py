@@ -46,11 +46,12 @@ class DoFnComputation(BundleComputation, Generic[PlanT, LiveT]):
 
     def __init__(self, plan: PlanT) -> None:
         self.plan = plan
+        self.strong_productions = plan.fn.strong_productions
         self._live: LiveT | None = None
         self._ending: ExitStack | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {"plan": self.plan, "_live": None, "_ending": None}
+        return self.__dict__ | {"_live": None, "_ending": None}
 
     @abstractmethod
     def make_live(self, plan: PlanT) -> LiveT:
@@ -65,10 +66,6 @@ class DoFnComputation(BundleComputation, Generic[PlanT, LiveT]):
         """The copy of the function in this process."""
         assert self._live is not None, "setup() comes first"
         return self._live
-
-    def weak_streams(self, outputs: frozenset[str]) -> frozenset[str]:
-        """The streams with weak productions: all `outputs`, or none if the function has strong productions."""
-        return frozenset() if self.plan.fn.strong_productions else outputs
 
     def setup(self) -> None:
         """Set up a copy of the function, so that the plan stays as it is."""

@@ -12,8 +12,8 @@ from headrace.sdk.graph.pvalue import PCollection, PDone, PValue
 class Write(PTransform[PCollection[object], PValue]):
     """Passes elements with their timestamps to a sink after the commit of the epoch that made them.
 
-    Outputs of a `DoFn` with weak productions are passed to the sink at once; the sink must support that, as `SendSink`
-    does.
+    Outputs of a `DoFn` with `strong_productions = False` are passed to the sink at once; the sink must support that, as
+    `SendSink` does.
 
     >>> import headrace as beam
     >>> from headrace.lowlevel import CallSink

@@ -20,8 +20,8 @@ from headrace.lowlevel.records import block
 from headrace.lowlevel.storage import object_store, signed_store
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.vectorized import bundle
-from headrace.runners.engine import epoch_size
-from headrace.runners.engine.driver import running_topology, signals, stragglers
+from headrace.runners.engine import epoch_size, productions
+from headrace.runners.engine.driver import running_topology, signals
 from headrace.sdk.io.files import write_to_files
 from headrace.sdk.io.text import line_ranges
 from headrace.sdk.operators.splittable import allowance
@@ -117,7 +117,7 @@ CHANGES = {
     "claims or outputs of one element of a splittable `DoFn`": (
         f"{allowance.MOST_CLAIMS:,}, or a bundle of {allowance.BUNDLE_SECONDS:g} second"
     ),
-    "unacknowledged rows of weak productions": f"{stragglers._MOST_BYTES >> 20} MiB",
+    "unacknowledged rows of weak productions": f"{productions._MOST_BYTES >> 20} MiB",
     "values for `ApproximateQuantiles`": f"{approximate_quantiles._EXACT:,}",
     "results recorded for a picture, of a step": f"{recorded_step.LIMIT:,} of each kind",
     "an object store that fails": f"{object_store.PATIENCE_SECONDS:g} seconds",

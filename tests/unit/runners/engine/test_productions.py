@@ -1,15 +1,18 @@
-"""Weak productions that were not acknowledged: released again, at their time, until they are; not too many at once."""
+"""Weak productions: which attempts may replace each other, and releases again, at their time, until acknowledged."""
 
 import threading
+from array import array
+from types import SimpleNamespace
 
 import pytest
 
 from headrace.lowlevel import Batch, BoundedInjector, Computation, SendSink, StepError, Topology
+from headrace.lowlevel.records.block import Block
 from headrace.runners.engine.background_calls import PlainCall, ThreadCall
 from headrace.runners.engine.clock import ManualClock
-from headrace.runners.engine.driver.stragglers import Stragglers
+from headrace.runners.engine.messages import Report, Sender
 from headrace.runners.engine.options import RunOptions
-from headrace.runners.engine.released_rows import straggler
+from headrace.runners.engine.productions import Stragglers, WeakProductions, straggler
 from headrace.runners.local import LocalRunner
 
 
@@ -23,6 +26,21 @@ class Service:
     def __call__(self, epoch, rows):
         self.tries.append((epoch, rows))
         return self.awake
+
+
+def digest(*streams, epoch=1, holds=None, keys=b""):
+    weak = {"streams": {"a", "b"}, "releasing": {}}
+    productions = WeakProductions(Topology(), None, SimpleNamespace(epoch=epoch), Report(Sender(0, 0, "t")), **weak)
+    for stream in streams:
+        productions.sent(0, Block("count", stream, key_hashes=[keys.ljust(16)], counts=array("q", [2])))
+    return productions.digest({}, holds or {})
+
+
+def test_attempts_may_replace_each_other_if_all_that_they_sent_is_weak_and_as_much():
+    assert digest("a", "b") == digest("a", "b") != ""
+    others = [digest(), digest("a"), digest("b", "a"), digest("a", "b", epoch=2), digest("a", "b", holds={"c": 1})]
+    assert digest("a", "b") not in [*others, digest("a", "b", keys=b"k")]
+    assert digest("a", "strong") == digest("strong", "a") == ""
 
 
 def stragglers_of(service):
