@@ -25,7 +25,7 @@ BEHIND = (
     "headrace.cli",
     "headrace.lowlevel.",
     "headrace.options.beam_options",
-    "headrace.options.engine_arguments",
+    "headrace.options.option",
     "headrace.options.known_options",
     "headrace.options.parser",
     "headrace.stored",

@@ -1,4 +1,4 @@
-"""For the API pages: sessions in docstrings become code, names become links, and what only overrides is left out."""
+"""For the API pages: sessions in docstrings become code, names become links, options have types, overrides go."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import griffe
+
+from headrace.options import option as kinds
+from headrace.options import pipeline_options
 
 _SESSION = re.compile(r"^( *)>>> .*(?:\n(?! *\n).+)*", re.MULTILINE)
 _OVERRIDE = re.compile(r"See `[\w.]+`\.?")
@@ -54,6 +57,29 @@ def is_override(text: str) -> bool:
     return _OVERRIDE.fullmatch(text.strip()) is not None
 
 
+def default_of(made: griffe.Expr | str | None) -> griffe.Expr | str | None:
+    """The default of a field of `RunOptions` that is made of a row in the table of options; anything else as it is.
+
+    >>> default_of("option_field(EngineOptions.cache_mb)"), default_of("None")
+    ('67108864', 'None')
+    """
+    found = re.match(r"option_field\(EngineOptions\.(\w+)", str(made))
+    if found is None:
+        return made
+    option = getattr(pipeline_options.EngineOptions, found[1])
+    return repr(option.in_engine(option.default))
+
+
+def type_of(row: str) -> str | None:
+    """The type of an option's value; None for what is no row in the table of options.
+
+    >>> type_of("Option(COUNT, 'number of key intervals', '')"), type_of("5")
+    ('int | None', None)
+    """
+    kind = re.match(r"Option\((\w+)", row)
+    return kind and kinds.__annotations__[kind[1]].removeprefix("ValueKind[").removesuffix("]")
+
+
 class Docstrings(griffe.Extension):
     """Changes the docstrings of every object, and drops members that say nothing new."""
 
@@ -67,5 +93,12 @@ class Docstrings(griffe.Extension):
                 text = member.docstring.value if not member.is_alias and member.docstring is not None else ""
                 if is_override(text) or _SHOWN_WITH.get(name, obj.name) != obj.name:
                     obj.del_member(name)
+        if obj.is_attribute and (of_value := type_of(str(obj.value))) is not None:
+            obj.annotation, obj.value = of_value, None
+        elif obj.is_attribute:
+            obj.value = default_of(obj.value)
+        elif obj.is_function:
+            for parameter in obj.parameters:
+                parameter.default = default_of(parameter.default)
         if obj.docstring is not None:
             obj.docstring.value = fenced(linked(obj.docstring.value, self._paths, obj.name))

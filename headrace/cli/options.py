@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from textwrap import fill
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from rich.text import Text
 from headrace.cli.ending import MisuseError, endings
 from headrace.cli.target import load
 from headrace.options.known_options import VARIABLES
+from headrace.options.option import declared
 from headrace.options.pipeline_options import (
     EngineOptions,
     PipelineOptions,
@@ -24,7 +25,6 @@ from headrace.options.pipeline_options import (
     TypeOptions,
     option_classes,
 )
-from headrace.runners.engine.options import RunOptions
 
 _OURS: tuple[type[PipelineOptions], ...] = (EngineOptions, StandardOptions, TypeOptions, SetupOptions)
 
@@ -73,14 +73,8 @@ def _sections(kinds: Iterable[type[PipelineOptions]] = _OURS) -> list[_Section]:
     return [
         _Section(kind.__name__, inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0], found)
         for kind in kinds
-        if (found := entries(kind, _engine_defaults()))
+        if (found := entries(kind))
     ]
-
-
-def _engine_defaults() -> dict[str, object]:
-    """Return the numeric defaults of the engine, for options whose default in a pipeline is None."""
-    defaults = {each.name: each.default for each in fields(RunOptions) if isinstance(each.default, (int, float))}
-    return {**defaults, "cache_mb": RunOptions().cache_bytes >> 20}
 
 
 def _kind(entry: OptionEntry) -> str:
@@ -172,19 +166,15 @@ class OptionEntry:
     meaning: str
 
 
-def entries(kind: type[PipelineOptions], defaults: Mapping[str, object] | None = None) -> list[OptionEntry]:
-    """The options that a class itself declares, without those of its base classes.
-
-    Args:
-        kind: The class.
-        defaults: Option name -> default, for options that are declared with the default None.
-    """
+def entries(kind: type[PipelineOptions]) -> list[OptionEntry]:
+    """The options that a class itself declares, without those of its base classes."""
     parser = argparse.ArgumentParser(add_help=False)
     kind._add_argparse_args(parser)
-    return [_entry(action, defaults or {}) for action in parser._actions if action.option_strings]
+    defaults = {option.name: option.default for option in declared(kind)}
+    return [_entry(action, defaults.get(action.dest)) for action in parser._actions if action.option_strings]
 
 
-def _entry(action: argparse.Action, defaults: Mapping[str, object]) -> OptionEntry:
+def _entry(action: argparse.Action, in_engine: object) -> OptionEntry:
     strings = " / ".join("--" + string[2:].replace("-", "_") for string in action.option_strings)
     meaning = (action.help or "").replace(" (default: %(default)s)", "")
     if action.nargs == 0:
@@ -193,5 +183,5 @@ def _entry(action: argparse.Action, defaults: Mapping[str, object]) -> OptionEnt
     name = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
     written = f"{strings}[={name}]" if action.nargs == "?" else f"{strings}={name}"
     kind = _KINDS.get(action.type, "text")
-    default = defaults.get(action.dest) if action.default is None else action.default
-    return OptionEntry(written, kind, "" if default is None else str(default), meaning)
+    default = in_engine if action.default is None else action.default
+    return OptionEntry(written, kind, "" if default in (None, ()) else str(default), meaning)

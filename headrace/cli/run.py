@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Annotated, Self, cast
+from typing import Annotated, Self
 
 import typer
 from rich.console import Console
@@ -18,13 +18,13 @@ from headrace.lowlevel.topology.topology import Topology
 from headrace.options.pipeline_options import EngineOptions, PipelineOptions, checkpoint_of
 from headrace.runners.engine.activity import Activity, ActivityReporter
 from headrace.runners.engine.driver.signals import stand_in
-from headrace.runners.engine.options import EpochProgress, RunOptions
+from headrace.runners.engine.options import EpochProgress, run_options
 from headrace.runners.reporting import Reporter, Reporters, reporter_for
 from headrace.runners.reporting.address import PortError
 from headrace.runners.reporting.prometheus import PrometheusReporter
 from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.pipeline.record_topology import record_topology
-from headrace.sdk.pipeline.runner_choice import Runner, find_runner, labels_to_record, run_options
+from headrace.sdk.pipeline.runner_choice import Runner, find_runner, labels_to_record
 from headrace.ui.reporter import PageReporter, page_address
 
 Target = Annotated[
@@ -204,7 +204,7 @@ def _start(program: Program, runner: str | None, flags: Sequence[str], seen: _La
         given = PipelineOptions(list(flags), progress=seen)
         if (wanted := labels_to_record(False, given)) is not None:
             return partial(_record, find_runner(runner), program, given, wanted)
-        return partial(find_runner(runner).run_topology, program, cast(RunOptions, run_options(given)))
+        return partial(find_runner(runner).run_topology, program, run_options(given))
     except ValueError as error:
         raise MisuseError(str(error)) from error
 

@@ -5,13 +5,29 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
 from headrace.lowlevel.storage.credentials import hidden
 from headrace.options.beam_options import BEAM_OPTIONS, ignored_values
-from headrace.options.engine_arguments import add_epochs, add_recording, add_sources, add_state
+from headrace.options.option import (
+    AIM,
+    COUNT,
+    FILE,
+    FUNCTION,
+    LABELS,
+    LABELS_OR_ALL,
+    MEBIBYTES,
+    NAME,
+    OFF_SWITCH,
+    PLACE,
+    SECONDS,
+    SWITCH,
+    TWO_WAY_SWITCH,
+    Option,
+    declared,
+)
 from headrace.options.parser import Parser, defaults_of, subclasses, underscored_names, unknown_options
 
 __all__ = [
@@ -86,14 +102,16 @@ class PipelineOptions:
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        """Declare the options of a subclass, with `parser.add_argument`; the base class declares none."""
+        """Declare the options of a subclass, with `parser.add_argument`; by default those in its table."""
+        for option in declared(cls):
+            option.add_to(parser)
 
     @classmethod
     def _parser(cls) -> Parser:
         # Abbreviations are off: the start of one option's name may be an option of another part of the program.
         parser = Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
         for kind in reversed(cls.__mro__):
-            if issubclass(kind, PipelineOptions) and "_add_argparse_args" in vars(kind):
+            if issubclass(kind, PipelineOptions) and _declares(kind):
                 kind._add_argparse_args(parser)
         return parser
 
@@ -223,7 +241,11 @@ class PipelineOptions:
 def option_classes(more: Collection[type[PipelineOptions]] = ()) -> list[type[PipelineOptions]]:
     """The subclasses of `PipelineOptions` that declare options, and those classes of `more` that do; each once."""
     found = dict.fromkeys((*subclasses(PipelineOptions), *more))
-    return [kind for kind in found if "_add_argparse_args" in vars(kind)]
+    return [kind for kind in found if _declares(kind)]
+
+
+def _declares(kind: type[PipelineOptions]) -> bool:
+    return "_add_argparse_args" in vars(kind) or bool(declared(kind))
 
 
 def any_option(more: Collection[type[PipelineOptions]] = ()) -> Parser:
@@ -245,15 +267,8 @@ class StandardOptions(PipelineOptions):
     'LocalRunner'
     """
 
-    runner: str | None
-    streaming: bool
-
-    @classmethod
-    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--runner", default=None, metavar="NAME", help="LocalRunner or SparkRunner")
-        parser.add_argument(
-            "--streaming", action="store_true", help="without effect; whether the input ends follows from the sources"
-        )
+    runner = Option(NAME, "LocalRunner or SparkRunner", "sdk/pipeline/pipeline.py")
+    streaming = Option(SWITCH, "without effect; whether the input ends follows from the sources", "", default=False)
 
 
 class TypeOptions(PipelineOptions):
@@ -263,24 +278,18 @@ class TypeOptions(PipelineOptions):
     True
     """
 
-    allow_unsafe_triggers: bool
-    pipeline_type_check: bool
-    runtime_type_check: bool
-
-    @classmethod
-    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "--allow_unsafe_triggers", action="store_true", help="accept a trigger that can finish before its window"
-        )
-        parser.add_argument(
-            "--no_pipeline_type_check",
-            dest="pipeline_type_check",
-            action="store_false",
-            help="build a pipeline even if type hints clash",
-        )
-        parser.add_argument(
-            "--runtime_type_check", action="store_true", help="check elements against type hints during the run"
-        )
+    allow_unsafe_triggers = Option(
+        SWITCH,
+        "accept a trigger that can finish before its window",
+        "sdk/transforms/core/group_by_key.py",
+        default=False,
+    )
+    pipeline_type_check = Option(
+        OFF_SWITCH, "build a pipeline even if type hints clash", "sdk/graph/build_checks.py", default=True
+    )
+    runtime_type_check = Option(
+        SWITCH, "check elements against type hints during the run", "sdk/graph/build_checks.py", default=False
+    )
 
 
 class SetupOptions(PipelineOptions):
@@ -292,21 +301,11 @@ class SetupOptions(PipelineOptions):
     True
     """
 
-    save_main_session: bool
-
-    @classmethod
-    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "--save_main_session", action="store_true", help="without effect; the main module is always sent"
-        )
+    save_main_session = Option(SWITCH, "without effect; the main module is always sent", "", default=False)
 
 
-_UPGRADE = (
-    ("allow_removed", "step that may be missing although the checkpoint has its state; the state is archived"),
-    ("discard_stored", "step whose stored state is deleted if it is archived or no longer fits the program"),
-    ("drop_pending", "step whose elements on their way may be dropped"),
-)
-"""(name, help) of the options for a pipeline that differs from the pipeline that made its checkpoint."""
+_RUNNERS = "runners/local/runner.py runners/spark/runner.py"
+_RUN_OPTIONS = "runners/engine/options.py"
 
 
 class EngineOptions(PipelineOptions):
@@ -317,48 +316,89 @@ class EngineOptions(PipelineOptions):
     ('state', 0.5)
     """
 
-    checkpoint: str | None
-    drain: bool
-    intervals: int | None
-    balance: bool
-    max_records_per_epoch: int | None
-    latency_aim: float | None
-    one_task_epochs: bool
-    skew_limit: float | None
-    straggler_delay: float | None
-    cache_mb: int | None
-    poll_seconds: float | None
-    task_idle_seconds: float | None
-    allow_removed: list[str] | None
-    discard_stored: list[str] | None
-    drop_pending: list[str] | None
-    record: bool | str | Sequence[str] | None
+    checkpoint = Option(PLACE, "directory or URL that makes the run resumable", _RUNNERS)
+    drain = Option(
+        SWITCH,
+        "end endless input at the last commit, finish all work, and end the run",
+        "sdk/compiler/compiler.py sdk/pipeline/pipeline.py",
+        default=False,
+    )
+    intervals = Option(COUNT, "number of key intervals at the start; if not given, the runner chooses", _RUNNERS)
+    balance = Option(
+        TWO_WAY_SWITCH, "split, merge and move key intervals as their load changes", _RUN_OPTIONS, default=True
+    )
+    cache_mb = Option(
+        MEBIBYTES,
+        "MiB of decoded state that a process may keep in memory; 0 for none",
+        "runners/spark/runner.py",
+        default=64,
+    )
+    max_records_per_epoch = Option(
+        COUNT,
+        "greatest number of records of a source in an epoch; if not given, a million, or more if epochs are quick",
+        _RUN_OPTIONS,
+    )
+    latency_aim = Option(AIM, "seconds within which results are wanted; determines the size of epochs", _RUN_OPTIONS)
+    one_task_epochs = Option(
+        TWO_WAY_SWITCH, "run an epoch with little work in one Spark task", "runners/spark/runner.py", default=True
+    )
+    task_idle_seconds = Option(
+        SECONDS,
+        "seconds that a Spark task for small epochs waits for the next one; with 0, each epoch is a job",
+        "runners/spark/runner.py",
+        default=60.0,
+    )
+    straggler_delay = Option(
+        SECONDS,
+        "seconds until rows that no sink has acknowledged become part of the commit",
+        "runners/engine/driver/running_topology.py",
+        default=1.0,
+    )
+    skew_limit = Option(
+        SECONDS,
+        "seconds of event time that one source may be ahead of another; no limit if not given",
+        "runners/engine/driver/planning.py",
+    )
+    poll_seconds = Option(
+        SECONDS, "seconds between two checks of idle input", "runners/engine/driver/planning.py", default=0.1
+    )
+    record = Option(
+        LABELS_OR_ALL,
+        "record the data for a picture of the run, of all groupings or of a step; may be repeated",
+        "sdk/pipeline/runner_choice.py",
+    )
     """True or an empty label to record all groupings; labels of steps to record the groupings inside these steps."""
-    record_to: str | None
-    progress: Callable[..., None] | bool | None
+    record_to = Option(
+        FILE,
+        "file (JSON) to which the recording is saved; implies `--record`",
+        "headrace/cli/run.py sdk/pipeline/pipeline.py",
+    )
+    # For a pipeline that differs from the pipeline that made its checkpoint:
+    allow_removed = Option(
+        LABELS,
+        "step that may be missing although the checkpoint has its state; the state is archived; may be repeated",
+        _RUN_OPTIONS,
+        default=(),
+    )
+    discard_stored = Option(
+        LABELS,
+        "step whose stored state is deleted if it is archived or no longer fits the program; may be repeated",
+        _RUN_OPTIONS,
+        default=(),
+    )
+    drop_pending = Option(
+        LABELS, "step whose elements on their way may be dropped; may be repeated", _RUN_OPTIONS, default=()
+    )
+    progress = Option(
+        FUNCTION,
+        "function that is called after each commit; False for no display",
+        "runners/engine/driver/driver.py sdk/pipeline/runner_choice.py",
+    )
     """Function that is called after each commit with the engine's `Progress`.
 
     The option is given as a keyword, as no flag can name a function. If it is None, a notebook displays the progress;
     False turns the display off.
     """
-
-    @classmethod
-    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "--checkpoint", default=None, metavar="PLACE", help="directory or URL that makes the run resumable"
-        )
-        parser.add_argument(
-            "--drain",
-            action="store_true",
-            help="end endless input at the last commit, finish all work, and end the run",
-        )
-        add_state(parser)
-        add_epochs(parser)
-        add_sources(parser)
-        add_recording(parser)
-        for name, told in _UPGRADE:
-            parser.add_argument(f"--{name}", action="append", metavar="LABEL", help=f"{told}; may be repeated")
-        parser.set_defaults(progress=None)
 
 
 def checkpoint_of(options: PipelineOptions) -> str | None:

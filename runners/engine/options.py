@@ -1,16 +1,20 @@
-"""The options of a run, its progress after each epoch, and its result."""
+"""The options of a run as the engine has them, its progress after each epoch, and its result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from headrace.lowlevel.checkpoint import Consent
 from headrace.lowlevel.intervals.balancer import Balancer, LoadBalancer
 from headrace.lowlevel.metric import MetricValues
 from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.topology.topology import Topology
+from headrace.options.known_options import check_known
+from headrace.options.option import Option, option_field
+from headrace.options.pipeline_options import EngineOptions, PipelineOptions, checkpoint_of
 from headrace.runners.engine.epoch_size import USUAL, CheapSize, EpochSize, FixedSize, Size
-from headrace.runners.engine.option_rules import check_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,55 +82,55 @@ class RunOptions:
     2 [(3, 30)]
     """
 
-    checkpoint: str | None = field(default=None, repr=False)
+    checkpoint: str | None = option_field(EngineOptions.checkpoint, repr=False)
     """Directory or URL of the checkpoint; with None, the state is lost at the end of the run."""
     checkpoint_key: str | None = field(default=None, repr=False)
     """Secret with which the checkpoint is signed, so that nothing is loaded that was written without the secret
     (docs/security.md). None: the secret in the environment variable `HEADRACE_CHECKPOINT_KEY`; if the variable is not
     set, the checkpoint is not signed."""
-    intervals: int | None = None
+    intervals: int | None = option_field(EngineOptions.intervals)
     """Initial number of key intervals of each computation, and number of tasks that work on them. None: the number of
     the checkpoint, or for a new checkpoint the runner's choice. If a checkpoint has another number, its state is
     divided again."""
     balancer: Callable[[], Balancer] | None = LoadBalancer
     """Makes the object that splits, merges and moves intervals when their load changes (paper §7.1). None: intervals
     do not change."""
-    max_records_per_epoch: int | None = None
+    max_records_per_epoch: int | None = option_field(EngineOptions.max_records_per_epoch)
     """Approximate number of records that an injector may contribute to one epoch, which bounds memory and the work
     that a crash may lose. None: one million, or four million while an epoch of four million takes less than two
     seconds and few of its records, or partial sums of them, are held by tasks at once."""
-    latency_aim: float | None = None
+    latency_aim: float | None = option_field(EngineOptions.latency_aim)
     """Seconds from the arrival of a record until its result should be available. An epoch then has as many records as
     can be processed in half of this time, at least 1,000 and at most `max_records_per_epoch` (one million if that is
     None). None: no aim."""
-    one_task_epochs: bool = True
+    one_task_epochs: bool = option_field(EngineOptions.one_task_epochs)
     """Whether Spark may run a small epoch in one task, without a shuffle between the levels, if the measured times say
     that this is faster. The local runner ignores this option, as it has one process."""
-    task_idle_seconds: float = 60.0
+    task_idle_seconds: float = option_field(EngineOptions.task_idle_seconds)
     """Seconds that a Spark task which has run small epochs waits for another one before it leaves its slot to others.
     While it stays, such an epoch needs no Spark job and takes milliseconds. 0: no task stays."""
-    skew_limit: float | None = None
+    skew_limit: float | None = option_field(EngineOptions.skew_limit)
     """Seconds of event time by which an injector may be ahead of the least watermark of all injectors. An injector that
     is further ahead waits for the others, so that its records need not be stored meanwhile (paper §8.4). None: no
     limit."""
-    straggler_delay: float = 1.0
+    straggler_delay: float = option_field(EngineOptions.straggler_delay)
     """Seconds that a task waits for a sink to acknowledge rows that it gets before the commit (see
     `Computation.strong_productions`). Rows that are not acknowledged in this time become part of the commit and are
     sent to the sink again afterwards, so that they are not lost and the epoch does not wait for them (paper figure
     11)."""
-    cache_bytes: int = 64 << 20
+    cache_bytes: int = option_field(EngineOptions.cache_mb)
     """Bytes of decoded state that each worker process may keep from epoch to epoch (paper §8.3); 0 turns this cache
     off. It holds the state of computations that declare `private_state`. The local runner has no such cache."""
-    poll_seconds: float = 0.1
+    poll_seconds: float = option_field(EngineOptions.poll_seconds)
     """Seconds to wait before idle injectors are asked for input again."""
-    progress: Callable[[EpochProgress], None] | None = None
+    progress: Callable[[EpochProgress], None] | None = option_field(EngineOptions.progress)
     """Called after each commit."""
-    allow_removed: Collection[str] = ()
+    allow_removed: Collection[str] = option_field(EngineOptions.allow_removed)
     """Names of computations, injectors (by stream) and sinks that may be in the checkpoint but not in this topology.
     Their state is archived, and restored when a later topology has the same name again."""
-    discard_stored: Collection[str] = ()
+    discard_stored: Collection[str] = option_field(EngineOptions.discard_stored)
     """Names whose stored state or position is deleted if it is archived, or cannot be used by this topology."""
-    drop_pending: Collection[str] = ()
+    drop_pending: Collection[str] = option_field(EngineOptions.drop_pending)
     """Names of computations whose pending productions may be dropped without delivery."""
 
     def epoch_size(self) -> Size:
@@ -142,7 +146,46 @@ class RunOptions:
         return Consent(self.allow_removed, self.discard_stored, self.drop_pending)
 
     def __post_init__(self) -> None:
-        check_options({each.name: getattr(self, each.name) for each in fields(self)})
+        for name, option in _table().items():
+            option.check(name, getattr(self, name))
+
+
+def _table() -> dict[str, Option[object]]:
+    """Field of `RunOptions` -> its row in the table of options, for the fields that a pipeline's options give."""
+    return {each.name: each.metadata["option"] for each in fields(RunOptions) if "option" in each.metadata}
+
+
+def run_options(options: PipelineOptions, progress: Callable[[EpochProgress], None] | None = None) -> RunOptions:
+    """The engine's options for those of a pipeline; what is not given keeps the engine's default.
+
+    Args:
+        options: The options of the pipeline.
+        progress: Called after each commit, instead of what the options name.
+
+    Raises:
+        ValueError: An option is not declared, or a value is invalid; nothing has run.
+    """
+    check_known(options)
+    view = options.view_as(EngineOptions)
+    given: dict[str, Any] = {name: option.in_engine(getattr(view, option.name)) for name, option in _table().items()}
+    given["checkpoint"] = checkpoint_of(options)
+    given["progress"] = progress or (None if isinstance(view.progress, bool) else view.progress)
+    given = {name: value for name, value in given.items() if value is not None}
+    if not view.balance:
+        given["balancer"] = None
+    return RunOptions(**given)
+
+
+def check_program(topology: object, options: object) -> None:
+    """Check the types of the arguments of `run_topology`.
+
+    Raises:
+        TypeError: `topology` is not a topology, or `options` is neither None nor `RunOptions`.
+    """
+    if not isinstance(topology, Topology):
+        raise TypeError(f"run_topology takes a Topology, got {topology!r:.200}; a Pipeline runs with pipeline.run()")
+    if options is not None and not isinstance(options, RunOptions):
+        raise TypeError(f"run_topology takes RunOptions, got {options!r:.200}; write RunOptions(checkpoint=...), say")
 
 
 @dataclass(frozen=True, slots=True)

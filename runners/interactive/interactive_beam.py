@@ -24,14 +24,14 @@ from headrace.lowlevel.sinks.sink import CallSink
 from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.user_exceptions import as_raised
-from headrace.runners.engine.options import RunOptions
+from headrace.runners.engine.options import RunOptions, run_options
 from headrace.runners.interactive.elements import Elements
 from headrace.sdk.compiler.compiler import compile_steps
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.windowed_value import WindowedValue
-from headrace.sdk.pipeline.runner_choice import Runner, find_runner, run_options
+from headrace.sdk.pipeline.runner_choice import Runner, find_runner
 from headrace.sdk.pipeline.tracebacks import shorten
 from headrace.sdk.testing.stream import TestStream
 from headrace.sdk.transforms.core.par_do import Map
@@ -118,7 +118,7 @@ def _windowed_values(pcoll: PCollection[object], runner: Runner) -> list[Windowe
     needed = _made_by(pipeline, pcoll)
     _require_end(needed)
     steps = [*needed, *_tap(pipeline, pcoll, CallSink(deliver))]
-    options = replace(cast(RunOptions, run_options(pipeline.options)), checkpoint=None)
+    options = replace(run_options(pipeline.options), checkpoint=None)
     _run(runner, compile_steps(steps), options)
     return [element for epoch in sorted(delivered) for element in delivered[epoch]]
 

@@ -10,17 +10,16 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from headrace.lowlevel.topology.topology import Topology
-from headrace.options.known_options import check_known
-from headrace.options.pipeline_options import EngineOptions, PipelineOptions, checkpoint_of
+from headrace.options.pipeline_options import EngineOptions, PipelineOptions
 from headrace.sdk.result import RunResult
 
 _LOADED = {
     "local": ("headrace.runners.local", "LocalRunner"),
     "spark": ("headrace.runners.spark", "SparkRunner"),
-    "options": ("headrace.runners.engine.options", "RunOptions"),
+    "options": ("headrace.runners.engine.options", "run_options"),
     "display": ("headrace.runners.reporting.notebook", "NotebookDisplay"),
 }
-"""Name -> module and class of `runners`, which the sdk imports only when a pipeline runs."""
+"""Name -> module and class or function of `runners`, which the sdk imports only when a pipeline runs."""
 _BEAM_RUNNERS = ("directrunner", "bundlebaseddirectrunner", "switchingdirectrunner", "fnapirunner", "prismrunner")
 """Names of Beam's runners in memory, in lower case, for which the local runner is taken."""
 _RUNNERS = {
@@ -100,37 +99,8 @@ def progress_callback(options: PipelineOptions) -> Iterator[Callable[..., None] 
 
 
 def run_options(options: PipelineOptions, progress: Callable[..., None] | None = None) -> object:
-    """The engine's `RunOptions` for the options of a pipeline; those that are not given keep the engine's defaults.
-
-    Args:
-        options: The options of the pipeline.
-        progress: Called with the figures of each epoch, instead of what the options name.
-
-    Raises:
-        ValueError: An option is not declared, or a value is invalid; nothing has run.
-    """
-    check_known(options)
-    view = options.view_as(EngineOptions)
-    given = {
-        "checkpoint": checkpoint_of(options),
-        "intervals": view.intervals,
-        "max_records_per_epoch": view.max_records_per_epoch,
-        "latency_aim": view.latency_aim,
-        "one_task_epochs": view.one_task_epochs,
-        "skew_limit": view.skew_limit,
-        "straggler_delay": view.straggler_delay,
-        "cache_bytes": None if view.cache_mb is None else view.cache_mb << 20,
-        "poll_seconds": view.poll_seconds,
-        "task_idle_seconds": view.task_idle_seconds,
-        "progress": progress or progress_of(options),
-        "allow_removed": view.allow_removed,
-        "discard_stored": view.discard_stored,
-        "drop_pending": view.drop_pending,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
-    if not view.balance:
-        given["balancer"] = None
-    return _loaded("options")(**given)
+    """The engine's `RunOptions` for the options of a pipeline: `headrace.runners.engine.options.run_options`."""
+    return _loaded("options")(options, progress)
 
 
 def _loaded(name: str) -> Callable[..., object]:

@@ -8,10 +8,11 @@ from difflib import get_close_matches
 from apache_beam.options import pipeline_options as beam
 from apache_beam.options.value_provider import StaticValueProvider, ValueProvider
 
-from headrace.options.parser import defaults_of
+from headrace.options.option import declared
 from headrace.options.pipeline_options import EngineOptions, PipelineOptions
 from headrace.runners.beam.beam_private import flags_of
 
+_NAMES = [option.name for option in declared(EngineOptions)]
 _SLIP = 0.75
 """Least similarity (0 to 1) to an option of Headrace at which an undeclared option counts as its misspelling."""
 
@@ -34,15 +35,10 @@ class HeadraceOptions(beam.PipelineOptions):  # type: ignore[misc]  # Beam's typ
         EngineOptions._add_argparse_args(parser)  # noqa: SLF001  # the hook of all option classes, also Beam's
 
 
-def _names() -> list[str]:
-    parser = EngineOptions._parser()  # noqa: SLF001  # ours; a public name could be that of an option
-    return list(defaults_of(parser))
-
-
 def engine_options(options: beam.PipelineOptions) -> PipelineOptions:
     """The options of Headrace's own pipeline. Beam has checked types and triggers when the pipeline was built."""
     view = options.view_as(HeadraceOptions)
-    values = {name: getattr(view, name) for name in _names()}
+    values = {name: getattr(view, name) for name in _NAMES}
     given = {name: value for name, value in values.items() if value is not None}
     return PipelineOptions([], pipeline_type_check=False, allow_unsafe_triggers=True, **given)
 
@@ -60,7 +56,7 @@ def refuse_misspelt(options: beam.PipelineOptions) -> None:
         foreign.extend(flag.partition("=")[0] for flag in parser.parse_known_args(flags_of(options))[1])
 
     named = options.get_all_options(add_extra_args_fn=look, retain_unknown_options=True)
-    own = {*_names(), "headrace_runner"}
+    own = {*_NAMES, "headrace_runner"}
     for flag in [*foreign, *(f"--{name}" for name in sorted(named.keys() - declared))]:
         near = get_close_matches(flag.lstrip("-").replace("-", "_"), sorted(declared), 1, _SLIP)
         if flag.startswith("--") and near and near[0] in own:

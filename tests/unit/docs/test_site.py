@@ -101,6 +101,12 @@ class TestSite:
         for page in (site / "api").glob("*.html"):
             assert not re.search(r"<p>See <code>[\w.]+</code>\.</p>", page.read_text(encoding="utf-8")), page
 
+    def test_options_have_their_types_and_defaults(self, site: Path) -> None:
+        texts = [(site / "api" / page).read_text(encoding="utf-8") for page in ("runners.html", "pipelines.html")]
+        runners, pipelines = (re.sub(r"<[^>]+>", "", text) for text in texts)
+        assert "cache_bytes: int = 67108864" in runners and "option_field" not in runners
+        assert "record: bool | str | Sequence[str] | None" in pipelines and "Option(" not in pipelines
+
     def test_sessions_in_docstrings_are_code(self, site: Path) -> None:
         for page in (site / "api").glob("*.html"):
             assert "<blockquote" not in page.read_text(encoding="utf-8"), page

@@ -7,6 +7,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -17,14 +18,16 @@ from headrace.cli.app import app
 from headrace.cli.options import entries, page
 from headrace.options.beam_options import BEAM_OPTIONS
 from headrace.options.known_options import VARIABLES, check_known
+from headrace.options.option import Option, declared
 from headrace.options.pipeline_options import (
     DebugOptions,
     EngineOptions,
     GoogleCloudOptions,
     PipelineOptions,
     WorkerOptions,
+    option_classes,
 )
-from headrace.sdk.pipeline.runner_choice import run_options
+from headrace.runners.engine.options import RunOptions, run_options
 
 PAGE = Path(__file__).parents[4] / "docs" / "options.md"
 PROGRAM = """
@@ -181,8 +184,7 @@ def test_the_page_has_every_option():
     text = PAGE.read_text(encoding="utf-8")
     assert text == page(), "headrace options --markdown > docs/options.md"
     # Other tests declare options of their own.
-    ours = [kind for kind in PipelineOptions.__subclasses__() if kind.__module__.startswith("headrace.")]
-    ours = [kind for kind in ours if "_add_argparse_args" in vars(kind)]
+    ours = [kind for kind in option_classes() if kind.__module__.startswith("headrace.")]
     assert len(ours) == 4 and "`progress`" in text
     for entry in (entry for kind in ours for entry in entries(kind)):
         assert f"| `{entry.written}` |" in text
@@ -197,10 +199,36 @@ def test_the_page_has_every_variable_of_the_environment():
     assert set(re.findall(r"\bHEADRACE_[A-Z_]*[A-Z]\b", texts)) == VARIABLES.keys()
 
 
+OURS = [option for kind in option_classes() if kind.__module__.startswith("headrace.") for option in declared(kind)]
+ENGINE_NAMES = {each.metadata["option"].name: each.name for each in fields(RunOptions) if "option" in each.metadata}
+
+
 def test_every_option_says_what_it_means():
-    for kind in PipelineOptions.__subclasses__():
-        if kind.__module__.startswith("headrace."):
-            assert all(entry.meaning for entry in entries(kind)), kind
+    assert len(OURS) > 20 and all(option.meaning for option in OURS)
+
+
+@pytest.mark.parametrize("option", OURS, ids=lambda option: option.name)
+def test_the_readers_of_an_option_read_it(option: Option[object]):
+    read = rf"\.({option.name}|{ENGINE_NAMES.get(option.name, option.name)})\b"
+    for reader in option.readers:
+        assert re.search(read, (PAGE.parents[1] / reader).read_text(encoding="utf-8")), reader
+    assert option.readers or option.meaning.startswith("without effect")
+
+
+@pytest.mark.parametrize(
+    "option", [each for each in OURS if "runners/" in str(each.readers)], ids=lambda each: each.name
+)
+def test_what_runners_read_reaches_them(option: Option[object]):
+    if isinstance(option.default, bool):
+        given = not option.default
+    elif option.kind.flag is None:
+        given = print
+    else:
+        given = ["Step"] if option.default == () else option.kind.arguments.get("type", str)(7)
+    # The engine has a function that makes a balancer, or none.
+    name, expected = ("balancer", None) if option.name == "balance" else (ENGINE_NAMES[option.name], given)
+    reached = getattr(run_options(PipelineOptions([], **{option.name: given})), name)
+    assert reached == option.in_engine(expected) and reached != getattr(RunOptions(), name)
 
 
 @pytest.fixture
