@@ -1,7 +1,7 @@
 """Draws pictures of recorded runs, as in the article Streaming 102: event time is across, processing time is up.
 
     result = pipeline.run()                       # of Pipeline(..., record=True)
-    plot.save(result.recording, "sums.svg")       # or .png, .pdf: needs matplotlib (pip install 'headrace[plot]')
+    plot.save(result.recording, "sums.svg")       # .png and .pdf need matplotlib: pip install 'headrace[plot]'
     plot.html(result.recording, "sums.html")      # one file with a slider over processing time, which plays
     plot.html("state/scores", "scores.html")      # of a checkpoint, which contains the recording
 
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, cast
 
 from headrace.sdk.recording.checkpoint_recording import recording_at
 from headrace.sdk.recording.recording import Recording, StepRecording
-from headrace.sdk.visualization.plots.figure import draw, write
 from headrace.sdk.visualization.plots.page import page
 from headrace.sdk.visualization.plots.panel import panels
+from headrace.sdk.visualization.plots.svg import document
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,6 +61,13 @@ def figure(
         CheckpointError: There is no checkpoint at the place, or the checkpoint is damaged.
         ImportError: matplotlib is not installed.
     """
+    try:
+        from headrace.sdk.visualization.plots.figure import draw
+    except ImportError as missing:
+        raise ImportError(
+            "figures, PNG and PDF need matplotlib, which is not installed: pip install 'headrace[plot]'; plot.html and "
+            "files that end in .svg work without it"
+        ) from missing
     return draw(panels(_read(recording), step, key, title))
 
 
@@ -73,7 +80,8 @@ def save(
 ) -> None:
     """Write a static picture, whose format follows from the suffix of the path: `.svg`, `.png` or `.pdf`.
 
-    The other arguments and the errors are those of `figure`. Raises ValueError for another suffix.
+    The other arguments and the errors are those of `figure`, but `.svg` does not need matplotlib. Raises ValueError for
+    another suffix.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -84,12 +92,18 @@ def save(
     ...     Path(folder, "sum.svg").stat().st_size > 1000
     True
     """
-    if Path(path).suffix.lower() not in STATIC:
+    suffix = Path(path).suffix.lower()
+    if suffix not in STATIC:
         raise ValueError(
             f"a picture named {str(path)!r} would be of no kind that is known; end its name in .svg, .png or .pdf, or "
             "write a page that plays, with plot.html"
         )
-    write(figure(recording, step, key, title), Path(path))
+    if suffix == ".svg":
+        Path(path).write_text(document(panels(_read(recording), step, key, title)), encoding="utf-8")
+    else:
+        # Without a date, equal recordings give equal files.
+        how = {"dpi": 200} if suffix == ".png" else {"metadata": {"CreationDate": None}}
+        figure(recording, step, key, title).savefig(path, **how)
 
 
 def html(

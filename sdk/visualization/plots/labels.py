@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from headrace.sdk.recording.recording import Value
+from headrace.sdk.recording.recording import Arrival, RecordedPane, Value
 from headrace.sdk.visualization.plots.label_placement import width_of
 
 _LONG = 14
@@ -52,6 +52,11 @@ def retracted_label(value: Value) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return f"−{value_label(value)}" if value >= 0 else f"−({value_label(value)})"
     return f"− {value_label(value)}"
+
+
+def item_label(item: Arrival | RecordedPane) -> str:
+    """The label of an arrival or pane, which may be a retraction."""
+    return retracted_label(item.value) if item.is_retraction else value_label(item.value)
 
 
 def fitted(text: str, width: float, size: float) -> str:

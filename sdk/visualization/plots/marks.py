@@ -149,7 +149,7 @@ def bars(snapshot: StateSnapshot, across: Axis, up: Axis) -> tuple[tuple[Bar, ..
 
 def _fitting(text: str, width: float) -> str:
     short = fitted(text, width - 4, FLAG)
-    return short if len(short) > 1 else ""
+    return "" if short == "…" else short
 
 
 def _order(window: tuple[int | None, int | None]) -> tuple[int, int]:

@@ -7,62 +7,70 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
+from xml.etree.ElementTree import tostring
 
-from headrace.sdk.visualization.plots import style
+from headrace.sdk.visualization.plots.axis import briefly
+from headrace.sdk.visualization.plots.drawing import description, element, legend, patterns
+from headrace.sdk.visualization.plots.labels import item_label, value_label
 from headrace.sdk.visualization.plots.panel import Panel
-from headrace.sdk.visualization.plots.style import KINDS, LOOKS
-from headrace.sdk.visualization.plots.svg import drawing, events, styles
-from headrace.sdk.visualization.plots.svg_marks import SIDEWAYS, TRIANGLE
+from headrace.sdk.visualization.plots.scene import Scene
+from headrace.sdk.visualization.plots.svg import drawings
 
 _SECONDS = 20
 """Duration of playing, seconds."""
+_INPUTS = "inputs arrive"
+_NAMED = 6
+"""Most events of one kind and instant that are listed; if there are more, only their number is."""
 
 
 def page(panels: Sequence[Panel]) -> str:
     """The page with panels side by side, which play together."""
-    lines = max(len(panel.remarks) for panel in panels)
+    parts = list(drawings(panels))
+    for part in parts:
+        part.set("style", f"max-width:{1.3 * float(part.get('width', 0)):g}px")
+    samples = []
+    for name, sample in legend([panel.scene for panel in panels]):
+        samples.append(element("li", element("svg", *sample, aria_hidden="true")))
+        samples[-1][0].tail = name
     template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
     return template.substitute(
         title=escape("; ".join(panel.title for panel in panels)),
-        drawings="\n".join(drawing(panel, number, lines) for number, panel in enumerate(panels)),
-        legend="\n".join(f"<li>{entry}</li>" for entry in _legend(panels)),
-        styles=styles(),
+        patterns=tostring(patterns(), encoding="unicode"),
+        drawings="\n".join(tostring(part, encoding="unicode") for part in parts),
+        legend="\n".join(tostring(sample, encoding="unicode") for sample in samples),
         # A value that contains `</script>` must not end the script.
-        events=json.dumps(events(panels)).replace("<", "\\u003c"),
+        events=json.dumps(_listed(panels)).replace("<", "\\u003c"),
         seconds=_SECONDS,
     )
 
 
-def _legend(panels: Sequence[Panel]) -> Iterator[str]:
-    boxes = [box for panel in panels for box in panel.scene.boxes]
-    present = {box.pane.timing for box in boxes if box.text}
-    if any(panel.scene.dots for panel in panels):
-        yield '<svg class="dot" aria-hidden="true"><circle cx="15" cy="9" r="7"/></svg>input'
-    if any(panel.scene.actual for panel in panels):
-        yield _sample('<path class="actual" d="M0 9H30"/>', "actual watermark")
-    if any(panel.scene.ideal for panel in panels):
-        yield _sample('<path class="ideal" d="M0 9H30"/>', "ideal watermark")
-    for timing, look in LOOKS.items():
-        if timing in present:
-            size = 'x="1" y="1" width="28" height="16"'
-            sample = f'<rect class="{timing.lower()}" {size}/><rect class="pattern {timing.lower()}" {size}/>'
-            yield _sample(sample, f"{look.name} pane")
-    if any(box.takes_back for box in boxes):
-        yield f'<b style="color:{style.RETRACTION}">−7</b> taken back'
-    yield from _legend_of_marks(panels)
+def _listed(panels: Sequence[Panel]) -> list[tuple[int, str]]:
+    """Processing times and descriptions of all events, in order; many events of a kind at one time are only counted."""
+    groups: dict[tuple[int, str], list[str]] = {}
+    for panel in panels:
+        where = f"{panel.title}: " if len(panels) > 1 else ""
+        for time, kind, words in _events(panel.scene):
+            groups.setdefault((time, f"{where}{{}} {kind}"), []).append(f"{where if kind != _INPUTS else ''}{words}")
+    found: dict[tuple[int, str], None] = {}
+    for (time, count), descriptions in groups.items():
+        for words in descriptions if len(descriptions) <= _NAMED else [count.format(f"{len(descriptions):,}")]:
+            found[time, words] = None
+    return sorted(found, key=lambda event: event[0])
 
 
-def _legend_of_marks(panels: Sequence[Panel]) -> Iterator[str]:
-    if any(panel.scene.flags for panel in panels):
-        yield _sample('<g class="flag"><rect class="point" x="11" y="5" width="8" height="8"/></g>', "result")
-    bells = [bell for panel in panels for bell in panel.scene.bells]
-    for is_wall, fired, name in KINDS:
-        if any(bell.is_wall == is_wall and (bell.fired_at is not None) == fired for bell in bells):
-            kind, shape = "bell" if fired else "bell waits", SIDEWAYS if is_wall else TRIANGLE
-            yield _sample(f'<g class="{kind}" transform="translate(15 10)"><path d="{shape}"/></g>', name)
-    if any(panel.scene.bars for panel in panels):
-        yield _sample('<rect class="open" x="1" y="1" width="28" height="16"/>', "open window")
-
-
-def _sample(shape: str, name: str) -> str:
-    return f'<svg aria-hidden="true">{shape}</svg>{name}'
+def _events(scene: Scene) -> Iterator[tuple[int, str, str]]:
+    """The events of a scene: processing time, plural of the kind, and description."""
+    for arrival in scene.inputs:
+        yield arrival.processing_time, _INPUTS, f"{item_label(arrival)} arrives, of {briefly(arrival.event_time)}"
+    for bell in scene.bells:
+        if bell.fired_at is not None:
+            yield bell.fired_at, "timers fire", bell.tooltip
+    for flag in scene.flags:
+        result = flag.production
+        words = f"{value_label(result.value)} is put out, of {briefly(result.event_time)}"
+        yield result.processing_time, "results", words
+    for _, time in scene.restarts:
+        yield time, "restarts", "the run goes on with another driver"
+    for box in scene.boxes:
+        words = ", ".join(filter(None, [box.text, *box.taken_back]))
+        yield box.pane.processing_time, "panes", f"pane {description(box.pane, words)}"

@@ -13,7 +13,7 @@ from headrace.sdk.visualization.plots.axis import Axis
 from headrace.sdk.visualization.plots.boxes import Box, Boxes
 from headrace.sdk.visualization.plots.downsampling import distinguishable
 from headrace.sdk.visualization.plots.label_placement import Labels, Rectangle
-from headrace.sdk.visualization.plots.labels import retracted_label, value_label
+from headrace.sdk.visualization.plots.labels import item_label
 from headrace.sdk.visualization.plots.marks import Bar, Bell, Flag
 from headrace.sdk.visualization.plots.watermark_lines import Point
 
@@ -221,7 +221,7 @@ def _dots(arrivals: Sequence[Arrival], across: Axis, up: Axis) -> tuple[Dot, ...
     others: list[Dot] = []
     for arrival in drawn:
         x, y = position(arrival)
-        text = retracted_label(arrival.value) if arrival.is_retraction else value_label(arrival.value)
+        text = item_label(arrival)
         if few and len(text) <= 3 and all(_are_distinguishable(x, y, other, is_crowd) for other in named):
             named.append(Dot(x, y, _RADIUS, text, arrival))
         else:

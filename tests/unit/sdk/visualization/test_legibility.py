@@ -90,9 +90,10 @@ def test_the_ideal_watermark_is_wide_and_below_the_actual_one(tmp_path: Path) ->
     assert (ideal.get_color(), actual.get_color()) == ("#9a9a9a", "#0072B2"), "what is drawn later is above"
     assert ideal.get_linewidth() > 2 * actual.get_linewidth()
     text = page(panels(perfect(), None, None, None))
-    assert 0 < text.index('<polyline class="ideal"') < text.index('<polyline class="actual"')
-    widths = {name: float(width) for name, width in re.findall(r"\.(actual|ideal)\{[^}]*stroke-width:([\d.]+)", text)}
-    assert widths["ideal"] > 2 * widths["actual"]
+    lines = re.findall(r'<polyline [^>]*class="(\w+)"[^>]* stroke-width="([\d.]+)"', text)
+    (below, wide), (above, thin) = lines[:2]
+    assert (below, above) == ("ideal", "actual")
+    assert float(wide) > 2 * float(thin)
 
 
 class _Killed(Exception):

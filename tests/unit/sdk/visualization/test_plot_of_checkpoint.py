@@ -22,7 +22,7 @@ from headrace.recording import Recording, RecordingError, StepRecording, recordi
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.recording.state_snapshot import OpenWindow, WaitingTimer
+from headrace.sdk.recording.state_snapshot import OpenWindow, StateSnapshot, WaitingTimer
 from headrace.sdk.visualization.plots.panel import panels
 from tests.recorded import record
 from tests.unit.sdk.recording.test_call_recorder import Total
@@ -114,6 +114,14 @@ def test_timers_of_computations_that_wait(tmp_path):
     }
     (panel,) = panels(step, None, None, None)
     assert {(bell.is_wall, bell.fired_at) for bell in panel.scene.bells} == {(True, None), (False, None)}
+
+
+def test_an_open_window_has_its_key_if_there_is_room() -> None:
+    standing = StateSnapshot(
+        5 * MICROS, (OpenWindow("b", 0, 60 * MICROS), OpenWindow("long name", 60 * MICROS, 62 * MICROS))
+    )
+    (panel,) = panels(StepRecording("Sum", standing=standing), None, None, None)
+    assert [bar.text for bar in panel.scene.bars] == ["b", ""]
 
 
 def test_wrong_places(tmp_path):
