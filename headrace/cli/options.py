@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from textwrap import fill
 from typing import Annotated
@@ -17,6 +17,7 @@ from headrace.cli.ending import MisuseError, endings
 from headrace.cli.target import load
 from headrace.options.known_options import VARIABLES
 from headrace.options.option import declared
+from headrace.options.parser import Parser
 from headrace.options.pipeline_options import (
     EngineOptions,
     PipelineOptions,
@@ -25,18 +26,10 @@ from headrace.options.pipeline_options import (
     TypeOptions,
     option_classes,
 )
+from headrace.options.value_provider import RuntimeValueProvider
 
 _OURS: tuple[type[PipelineOptions], ...] = (EngineOptions, StandardOptions, TypeOptions, SetupOptions)
-
-
 _IN = " " * 6
-
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    name: str
-    about: str
-    entries: Sequence[OptionEntry]
 
 
 def options(
@@ -61,20 +54,16 @@ def options(
         if target is not None:
             load(target, None, [])
         console = Console(highlight=False)
-        own = [] if target is None else [kind for kind in option_classes() if kind not in _OURS]
-        for section in _sections((*_OURS, *own)):
-            console.print(Text(f"{section.name}: {section.about}", style="bold"))
-            for entry in section.entries:
+        own = [] if target is None else [kind for kind in option_classes() if kind not in _OURS and entries(kind)]
+        for kind in (*_OURS, *own):
+            console.print(Text(f"{kind.__name__}: {_about(kind)}", style="bold"))
+            for entry in entries(kind):
                 console.print(Text(f"  {entry.written}  ") + Text(_kind(entry), style="dim"))
                 console.print(Text(fill(entry.meaning, console.width, initial_indent=_IN, subsequent_indent=_IN)))
 
 
-def _sections(kinds: Iterable[type[PipelineOptions]] = _OURS) -> list[_Section]:
-    return [
-        _Section(kind.__name__, inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0], found)
-        for kind in kinds
-        if (found := entries(kind))
-    ]
+def _about(kind: type[PipelineOptions]) -> str:
+    return inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0]
 
 
 def _kind(entry: OptionEntry) -> str:
@@ -132,11 +121,11 @@ def page() -> str:
 
 def _lines() -> Iterator[str]:
     yield _HEAD
-    for section in _sections():
-        yield f"## {section.name}\n"
-        yield f"{section.about}\n"
+    for kind in _OURS:
+        yield f"## {kind.__name__}\n"
+        yield f"{_about(kind)}\n"
         yield "| option | type | default | meaning |\n|---|---|---|---|"
-        for entry in section.entries:
+        for entry in entries(kind):
             yield f"| `{entry.written}` | {entry.kind} | {entry.default} | {entry.meaning} |"
         yield ""
     yield "## Environment\n\n| variable | meaning |\n|---|---|"
@@ -168,7 +157,7 @@ class OptionEntry:
 
 def entries(kind: type[PipelineOptions]) -> list[OptionEntry]:
     """The options that a class itself declares, without those of its base classes."""
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = Parser()
     kind._add_argparse_args(parser)
     defaults = {option.name: option.default for option in declared(kind)}
     return [_entry(action, defaults.get(action.dest)) for action in parser._actions if action.option_strings]
@@ -182,6 +171,9 @@ def _entry(action: argparse.Action, in_engine: object) -> OptionEntry:
         return OptionEntry(strings, "switch", "on" if on else "off", meaning)
     name = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
     written = f"{strings}[={name}]" if action.nargs == "?" else f"{strings}={name}"
-    kind = _KINDS.get(action.type, "text")
     default = in_engine if action.default is None else action.default
+    of_value: object = action.type
+    if isinstance(default, RuntimeValueProvider):
+        of_value, default = default.value_type, default.default_value
+    kind = _KINDS.get(of_value, "text")
     return OptionEntry(written, kind, "" if default in (None, ()) else str(default), meaning)

@@ -71,7 +71,7 @@ def ignored_values(flags: Sequence[str]) -> dict[str, object]:
 
 @cache
 def _parser() -> Parser:
-    parser = Parser(add_help=False, allow_abbrev=False)
+    parser = Parser()
     for text, kind, default in _OPTION.findall(_OPTIONS):
         names = text.split("/")
         flags, dest = [f"--{name}" for name in names], names[-1]

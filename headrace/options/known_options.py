@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from headrace.options.beam_options import BEAM_OPTIONS
+from headrace.options.parser import names_of
 from headrace.options.pipeline_options import PipelineOptions
 
 _log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ def check_known(options: PipelineOptions, environment: Mapping[str, str] = os.en
     given, found = options.refusable()
     names = options.names()
     ignored: list[str] = []
-    wrong = [*_wrong(given, names, ignored), *_slips(_names(found), names), *_variables(environment)]
+    wrong = [*_wrong(given, names, ignored), *_slips(names_of(found), names), *_variables(environment)]
     if wrong:
         raise ValueError(
             f"{'; '.join(wrong)} Nothing has run. `headrace options` lists what there is; a class of your own declares "
@@ -65,7 +66,7 @@ def _wrong(flags: Sequence[str], names: Sequence[str], ignored: list[str]) -> It
                 yield f"{flag!r} belongs to no option; write --name=value."
             behind = False
             continue
-        name = next(_names([flag]))
+        name = next(names_of([flag]))
         behind = "=" not in flag
         if name in BEAM_OPTIONS:
             ignored.append(f"--{name}")
@@ -90,10 +91,3 @@ def _variables(environment: Mapping[str, str]) -> Iterator[str]:
             near = get_close_matches(name.removeprefix(_PREFIX), known, 1, _SLIP)
             if near:
                 yield f"there is no environment variable {name}; did you mean {_PREFIX}{near[0]}?"
-
-
-def _names(flags: Iterable[str]) -> Iterator[str]:
-    """The names of flags, with underscores and without values."""
-    for flag in flags:
-        if flag.startswith("-"):
-            yield flag.partition("=")[0].lstrip("-").replace("-", "_")

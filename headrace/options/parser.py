@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -13,7 +13,11 @@ KindT = TypeVar("KindT")
 
 
 class Parser(argparse.ArgumentParser):
-    """One that raises instead of ending the program."""
+    """One that raises instead of ending the program; of two options of one name it has the later one."""
+
+    def __init__(self, **more: Any) -> None:
+        # Abbreviations are off: the start of one option's name may be an option of another part of the program.
+        super().__init__(**{"add_help": False, "allow_abbrev": False, "conflict_handler": "resolve", **more})
 
     def error(self, message: str) -> NoReturn:
         """Raise `ValueError`."""
@@ -74,9 +78,13 @@ def defaults_of(parser: argparse.ArgumentParser) -> dict[str, object]:
     return vars(parser.parse_known_args([])[0])
 
 
-def underscored_names(flags: Sequence[str]) -> set[str]:
-    """The flags without their values."""
-    return {underscored(flag.partition("=")[0]) for flag in flags}
+def names_of(flags: Iterable[str]) -> Iterator[str]:
+    """The names of flags, with underscores and without values.
+
+    >>> list(names_of(["--allow-removed=Sum", "5"]))
+    ['allow_removed']
+    """
+    return (flag.partition("=")[0].lstrip("-").replace("-", "_") for flag in flags if flag.startswith("-"))
 
 
 def unknown_options(flags: Sequence[str]) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -28,7 +28,7 @@ from headrace.options.option import (
     Option,
     declared,
 )
-from headrace.options.parser import Parser, defaults_of, subclasses, underscored_names, unknown_options
+from headrace.options.parser import Parser, defaults_of, names_of, subclasses, unknown_options
 
 __all__ = [
     "AzureOptions",
@@ -79,25 +79,18 @@ class PipelineOptions:
     (3, 'there')
     """
 
-    _flags: list[str]
-    _foreign: int
-    """Number of leading flags that are from `sys.argv`."""
-    _named: set[str]
-    """Names of the options given as keywords or in a dictionary."""
-    _values: dict[str, object]
-    _told: set[str]
-    """Options that a warning has named; shared by all views."""
-    _seen: set[type[PipelineOptions]]
-    """Classes whose options are among the values; shared by all views, as are the values."""
-
     def __init__(self, flags: Sequence[str] | None = None, **overrides: object) -> None:
-        # Written to __dict__ directly, as __setattr__ is for options.
-        self.__dict__["_flags"] = list(sys.argv[1:] if flags is None else flags)
-        self.__dict__["_foreign"] = len(self._flags) if flags is None else 0
-        self.__dict__["_named"] = set(overrides)
-        self.__dict__["_values"] = dict(overrides)
-        self.__dict__["_seen"] = set()
-        self.__dict__["_told"] = set()
+        self._flags = list(sys.argv[1:] if flags is None else flags)
+        self._foreign = len(self._flags) if flags is None else 0
+        """Number of leading flags that are from `sys.argv`."""
+        self._named = set(overrides)
+        """Names of the options given as keywords or in a dictionary."""
+        # All views share these:
+        self._values = dict(overrides)
+        self._seen = set[type[PipelineOptions]]()
+        """Classes whose options are among the values."""
+        self._told = set[str]()
+        """Options that a warning has named."""
         self._parse()
 
     @classmethod
@@ -108,8 +101,7 @@ class PipelineOptions:
 
     @classmethod
     def _parser(cls) -> Parser:
-        # Abbreviations are off: the start of one option's name may be an option of another part of the program.
-        parser = Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+        parser = Parser()
         for kind in reversed(cls.__mro__):
             if issubclass(kind, PipelineOptions) and _declares(kind):
                 kind._add_argparse_args(parser)
@@ -182,7 +174,7 @@ class PipelineOptions:
     def refusable(self) -> tuple[list[str], list[str]]:
         """The options that no subclass declares: those given to this object, and those found in `sys.argv`."""
         named = sorted(self._named - set(self.names()))
-        given = [f"--{name}" for name in named if f"--{name}" not in underscored_names(self._flags)]
+        given = [f"--{name}" for name in named if name not in set(names_of(self._flags))]
         return [*self._of_nobody(self._flags[self._foreign :]), *given], self._of_nobody(self._flags[: self._foreign])
 
     def told_of(self, names: Collection[str]) -> bool:
@@ -250,7 +242,7 @@ def _declares(kind: type[PipelineOptions]) -> bool:
 
 def any_option(more: Collection[type[PipelineOptions]] = ()) -> Parser:
     """A parser that accepts every option declared by a subclass or by a class in `more`, with any value."""
-    parser = Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    parser = Parser()
     for kind in option_classes(more):
         kind._add_argparse_args(parser)
     for action in parser._actions:
@@ -399,6 +391,12 @@ class EngineOptions(PipelineOptions):
     The option is given as a keyword, as no flag can name a function. If it is None, a notebook displays the progress;
     False turns the display off.
     """
+
+
+def progress_of(options: PipelineOptions) -> Callable[..., None] | None:
+    """The function of the options that is called with the figures of each epoch; None if there is none."""
+    progress = options.view_as(EngineOptions).progress
+    return None if isinstance(progress, bool) else progress
 
 
 def checkpoint_of(options: PipelineOptions) -> str | None:

@@ -13,7 +13,7 @@ from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.topology import Topology
 from headrace.options.known_options import check_known
 from headrace.options.option import Option, option_field
-from headrace.options.pipeline_options import EngineOptions, PipelineOptions, checkpoint_of
+from headrace.options.pipeline_options import EngineOptions, PipelineOptions, checkpoint_of, progress_of
 from headrace.runners.engine.epoch_size import USUAL, CheapSize, EpochSize, FixedSize, Size
 
 
@@ -169,7 +169,7 @@ def run_options(options: PipelineOptions, progress: Callable[[EpochProgress], No
     view = options.view_as(EngineOptions)
     given: dict[str, Any] = {name: option.in_engine(getattr(view, option.name)) for name, option in _table().items()}
     given["checkpoint"] = checkpoint_of(options)
-    given["progress"] = progress or (None if isinstance(view.progress, bool) else view.progress)
+    given["progress"] = progress or progress_of(options)
     given = {name: value for name, value in given.items() if value is not None}
     if not view.balance:
         given["balancer"] = None

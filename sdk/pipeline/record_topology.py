@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from headrace.lowlevel.topology.topology import Topology
-from headrace.options.pipeline_options import PipelineOptions
-from headrace.sdk.pipeline.runner_choice import Runner, find_runner, progress_of, run_options
+from headrace.options.pipeline_options import PipelineOptions, progress_of
+from headrace.sdk.pipeline.runner_choice import Runner, find_runner, run_options
 from headrace.sdk.recording.recorder import Recorder
 from headrace.sdk.recording.recording import Recording
 from headrace.sdk.recording.recording_log import log_of

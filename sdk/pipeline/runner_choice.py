@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from headrace.lowlevel.topology.topology import Topology
-from headrace.options.pipeline_options import EngineOptions, PipelineOptions
+from headrace.options.pipeline_options import EngineOptions, PipelineOptions, progress_of
 from headrace.sdk.result import RunResult
 
 _LOADED = {
@@ -69,12 +69,6 @@ def labels_to_record(given: bool | str | Sequence[str], options: PipelineOptions
         return []
     labels = [wanted] if isinstance(wanted, str) else list(wanted)
     return [] if "" in labels else labels
-
-
-def progress_of(options: PipelineOptions) -> Callable[..., None] | None:
-    """The function of the options that is called with the figures of each epoch; None if there is none."""
-    progress = options.view_as(EngineOptions).progress
-    return None if isinstance(progress, bool) else progress
 
 
 @contextmanager

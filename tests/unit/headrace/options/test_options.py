@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import headrace as beam
 from headrace.cli.app import app
-from headrace.cli.options import entries, page
+from headrace.cli.options import OptionEntry, entries, page
 from headrace.options.beam_options import BEAM_OPTIONS
 from headrace.options.known_options import VARIABLES, check_known
 from headrace.options.option import Option, declared
@@ -273,6 +273,15 @@ def test_the_command_lists_options_and_those_of_a_program(folder):
     assert "--latency_aim=SECONDS" in headrace("options") and "--threshold" not in headrace("options")
     said = headrace("options", "counted.py")
     assert "--threshold=THRESHOLD  whole number, 0\n      points that count" in said
+
+
+def test_an_option_that_is_read_at_run_time_is_listed_like_others():
+    class Bonus(PipelineOptions):
+        @classmethod
+        def _add_argparse_args(cls, parser):
+            parser.add_value_provider_argument("--bonus", type=int, default=5, help="points that are added")
+
+    assert entries(Bonus) == [OptionEntry("--bonus=BONUS", "whole number", "5", "points that are added")]
 
 
 def test_options_of_beam_without_effect_can_be_read_and_set(caplog):
