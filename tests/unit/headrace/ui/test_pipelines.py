@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -140,39 +141,45 @@ def test_the_graph_has_the_steps_of_the_program_and_none_of_the_engine(tmp_path:
     assert "Sum/recorded input" not in {step.step for step in pipeline.snapshot().steps}
 
 
-def test_new_commits_are_followed_and_a_new_checkpoint_begins_anew(tmp_path: Path) -> None:
+def test_new_commits_are_followed_and_a_new_checkpoint_begins_anew(
+    tmp_path: Path, an_hour_passes: Callable[[], None]
+) -> None:
     place = tmp_path / "state"
     stopped(place)
     pipeline = StoredPipeline(str(place))
     first = pipeline.snapshot()
     finished(place)
     assert pipeline.snapshot().epoch == first.epoch, "it is read once a second at most"
-    pipeline.reader._pace._due = 0.0  # type: ignore[union-attr] - a stored pipeline has a reader
+    an_hour_passes()
     later = pipeline.snapshot()
     assert later.standing.phase is Phase.FINISHED
     assert first.epoch == 7 and later.epoch is not None and later.epoch > 7
     assert later.history is not None and len(later.history.clocks) == first.epoch + 1
     _remove(place)
     stopped(place)
-    pipeline.reader._pace._due = 0.0  # type: ignore[union-attr] - as above
+    an_hour_passes()
     assert pipeline.snapshot().epoch == 7
 
 
-def test_a_new_checkpoint_with_the_numbers_of_the_one_before_has_its_own_facts(tmp_path: Path) -> None:
+def test_a_new_checkpoint_with_the_numbers_of_the_one_before_has_its_own_facts(
+    tmp_path: Path, an_hour_passes: Callable[[], None]
+) -> None:
     place = tmp_path / "state"
     stopped(place)
     pipeline = StoredPipeline(str(place))
     pipeline.snapshot()
     _remove(place)
     stopped(place, rows=[(("green", n), 10 * n * 1_000_000) for n in range(20)])
-    pipeline.reader._pace._due = 0.0  # type: ignore[union-attr] - a stored pipeline has a reader
+    an_hour_passes()
     shown = pipeline.snapshot()
     assert shown.epoch == 7
     assert shown.stored is not None
     assert "key green" in shown.stored.watermarks[0].held_by
 
 
-def test_what_was_committed_while_nobody_looked_is_found_in_the_log(tmp_path: Path) -> None:
+def test_what_was_committed_while_nobody_looked_is_found_in_the_log(
+    tmp_path: Path, an_hour_passes: Callable[[], None]
+) -> None:
     place = str(tmp_path / "state")
     stopped(Path(place))
     pipeline = StoredPipeline(place)
@@ -180,7 +187,7 @@ def test_what_was_committed_while_nobody_looked_is_found_in_the_log(tmp_path: Pa
     for sample in pipeline._course.samples:
         object.__setattr__(sample, "clock", sample.clock - 60_000_000)
     finished(Path(place))
-    pipeline.reader._pace._due = 0.0  # type: ignore[union-attr] - a stored pipeline has a reader
+    an_hour_passes()
     later = pipeline.snapshot()
     assert first.epoch is not None and later.epoch is not None and later.epoch > first.epoch + 1
     assert later.history is not None
@@ -192,11 +199,13 @@ def _remove(folder: Path) -> None:
         path.unlink() if path.is_file() else path.rmdir()
 
 
-def test_a_checkpoint_that_goes_away_is_told_and_what_was_seen_stays(tmp_path: Path) -> None:
+def test_a_checkpoint_that_goes_away_is_told_and_what_was_seen_stays(
+    tmp_path: Path, an_hour_passes: Callable[[], None]
+) -> None:
     pipeline = StoredPipeline(stopped(tmp_path / "state"))
     pipeline.snapshot()
     _remove(tmp_path / "state")
-    pipeline.reader._pace._due = 0.0  # type: ignore[union-attr] - a stored pipeline has a reader
+    an_hour_passes()
     shown = pipeline.snapshot()
     assert shown.standing.phase is Phase.UNREADABLE
     assert "there is no checkpoint" in shown.standing.sentence
@@ -204,13 +213,13 @@ def test_a_checkpoint_that_goes_away_is_told_and_what_was_seen_stays(tmp_path: P
 
 
 def test_reading_waits_longer_the_longer_it_took(tmp_path: Path) -> None:
-    times = iter([0.0, 0.5, 2.0, 49.0, 51.0])
+    times = iter([0.0, 0.5, 2.0, 49.0, 51.0, 51.5])
     place = stopped(tmp_path / "state")
-    clocks = SimpleNamespace(monotonic=times.__next__, thread_time=iter([0.0, 0.2]).__next__)
+    clocks = SimpleNamespace(monotonic=times.__next__, thread_time=iter([0.0, 0.2, 0.2, 0.4]).__next__)
     with patch.object(pipelines, "time", clocks):
         reader = CheckpointReader(place, share=0.004)
         assert reader.look(), "at 0.0 s, and it takes a fifth of a second"
-        assert [reader._pace.is_due for _ in range(3)] == [False, False, True]
+        assert [reader.look() for _ in range(3)] == [False, False, True]
 
 
 def test_nobody_reads_the_checkpoint_of_a_run_that_nobody_looks_at(tmp_path: Path) -> None:

@@ -80,8 +80,8 @@ class Database:
     def sold(self):
         return sorted(self.run("SELECT product, amount FROM sold"))
 
-    def writing(self, table="totals", columns=COLUMNS, **arguments):
-        return WriteToDatabase(self.connect, table, columns, **self.arguments, **arguments)
+    def writing(self, table="totals", columns=COLUMNS, *, connect=None, **arguments):
+        return WriteToDatabase(connect or self.connect, table, columns, **self.arguments, **arguments)
 
     def sink(self, *target, anew=True, **arguments):
         sink = self.writing(*target, **arguments).sink()
@@ -336,7 +336,10 @@ class TestRaces:
 
     def test_the_mark_has_moved(self, tmp_path):
         database = Database(lambda: sqlite3.connect(tmp_path / "shop.db"))
-        zombie = database.sink("sold", sink="sales")
+        connections = [sqlite3.Connection]
+        zombie = database.sink(
+            "sold", sink="sales", connect=lambda: sqlite3.connect(tmp_path / "shop.db", factory=connections[-1])
+        )
         deliver(zombie, 1, ("tea", 1))
         receipts = [zombie.stage(Batch([("tea", 2)], [0]), 2, 0, "t"), zombie.held()]
 
@@ -355,7 +358,7 @@ class TestRaces:
                 return super().execute(statement, *parameters)
 
         LateCursor.successor = database.sink("sold", sink="sales", anew=False)
-        zombie._connect = lambda: sqlite3.connect(tmp_path / "shop.db", factory=Late)
+        connections.append(Late)
         zombie.deliver(2, receipts)
         assert LateCursor.successor is None
         assert database.sold() == [("tea", 1), ("tea", 2)]
@@ -390,23 +393,35 @@ class TestOutages:
         monkeypatch.setattr(database_sink, "_WAITS", (0, 0))
         return Database(lambda: sqlite3.connect(tmp_path / "shop.db"))
 
+    def unsteady_sink(self, database, tmp_path, fails):
+        """A sink whose connections are steady until it has begun, and from then on fail where `fails` says so."""
+        begun = []
+        sink = database.sink(
+            "sold",
+            sink="sales",
+            connect=lambda: Unsteady(tmp_path / "shop.db", lambda moment: bool(begun) and fails(moment)),
+            paramstyle="qmark",
+        )
+        begun.append(True)
+        return sink
+
     @pytest.mark.parametrize("where", ["before", "after"])
     def test_an_epoch_is_tried_again_and_written_once(self, database, tmp_path, where, caplog):
-        sink, moments = database.sink("sold", sink="sales"), []
-        sink._connect = lambda: Unsteady(
-            tmp_path / "shop.db",
-            lambda moment: moments.append(moment) or (moments.count(where) < 3 and moment == where),
-        )
-        sink._paramstyle = "qmark"
+        moments = []
+
+        def fails(moment):
+            moments.append(moment)
+            return moment == where and moments.count(where) < 3
+
+        sink = self.unsteady_sink(database, tmp_path, fails)
         deliver(sink, 1, ("tea", 1))
         assert moments.count(where) == 3
         assert database.sold() == [("tea", 1)]
         assert "trying again" in caplog.text
 
     def test_an_outage_that_lasts(self, database, tmp_path):
-        sink = database.sink("sold", sink="sales")
-        sink._connect, attempts = lambda: Unsteady(tmp_path / "shop.db", lambda _: attempts.append(1) or True), []
-        sink._paramstyle = "qmark"
+        attempts = []
+        sink = self.unsteady_sink(database, tmp_path, lambda _: attempts.append(1) or True)
         message = r"epoch 1 to table 'sold' failed; it is committed.*unless the table has it: .*has gone away$"
         with pytest.raises(DatabaseWriteError, match=message):
             deliver(sink, 1, ("tea", 1))
@@ -414,9 +429,8 @@ class TestOutages:
 
     def test_what_does_not_pass_is_not_tried_again(self, database):
         connections = []
-        sink = database.sink("totals")
-        connect = sink._connect
-        sink._connect = lambda: connections.append(1) or connect()
+        sink = database.sink("totals", connect=lambda: connections.append(1) or database.connect())
+        connections.clear()
         with pytest.raises(DatabaseWriteError, match=r"refused is \('tea', \{\}\)"):
             deliver(sink, 1, ("tea", {}))
         # The other one finds the row.
