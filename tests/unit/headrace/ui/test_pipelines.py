@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from headrace.lowlevel import Topology
+from headrace.lowlevel import StepError, Topology
 from headrace.lowlevel.storage.local_objects import LocalObjects
 from headrace.runners.engine.options import EpochProgress
 from headrace.ui import pipelines
@@ -109,15 +110,18 @@ def test_key_intervals_have_their_files(broken: str) -> None:
     assert shown.stored.levels[0].intervals[0].size > 0
 
 
-def test_an_interval_with_far_more_than_others_is_hot(tmp_path: Path) -> None:
-    place = str(tmp_path / "state")
-    rows = [(("red", n), n * 1_000) for n in range(2_000)]
-    scores(rows, checkpoint=place, intervals=8, record=False).run()
-    shown = seen(place)
+@pytest.mark.parametrize(("keys", "hot"), [(1, 1), (200, 0)])
+def test_an_interval_with_far_more_than_others_is_hot(tmp_path: Path, keys: int, hot: int) -> None:
+    rows = [((f"team {n % keys}", n), n * 1_000) for n in range(200)]
+    # Stopped, since a run that has ended keeps no state.
+    with suppress(StepError):
+        scores(rows, 199, checkpoint=str(tmp_path), intervals=8, record=False, max_records_per_epoch=150).run()
+    shown = seen(str(tmp_path))
     assert shown.stored is not None
     level = shown.stored.levels[0].intervals
     assert len(level) == 8
-    assert sum(row.hot for row in level) <= 1
+    assert [row.hot for row in level].count(True) == hot
+    assert all(row.hot == (row.size == max(each.size for each in level)) for row in level if hot)
 
 
 def test_the_graph_has_the_steps_of_the_program_and_none_of_the_engine(tmp_path: Path) -> None:
