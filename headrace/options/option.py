@@ -38,6 +38,8 @@ class ValueKind(Generic[ValueT]):
     """The flag, with a place for the option's name; None if the option is a keyword only."""
     shift: int = 0
     """Binary digits by which the engine's value is longer, as its unit is smaller."""
+    default: object = None
+    """The value if the option is not given, unless its row has another one."""
 
 
 class Option(Generic[ValueT]):
@@ -47,11 +49,13 @@ class Option(Generic[ValueT]):
         kind: The kind of its values.
         meaning: Its meaning, as `headrace options` and `docs/options.md` have it.
         readers: Paths of the modules that read its value, separated by spaces; empty for an option without effect.
-        default: The value if the option is not given. A view then has None, unless the option is a switch.
+        default: The value if the option is not given, unless it is that of the kind. A view then has None, unless the
+            option is a switch.
     """
 
     def __init__(self, kind: ValueKind[ValueT], meaning: str, readers: str, default: object = None) -> None:
-        self.kind, self.meaning, self.readers, self.default = kind, meaning, readers.split(), default
+        self.kind, self.meaning, self.readers = kind, meaning, readers.split()
+        self.default = kind.default if default is None else default
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -124,9 +128,9 @@ def _seconds(fits: Callable[[object], bool], remedy: str) -> ValueKind[float | N
     return ValueKind({"type": float, "metavar": "SECONDS"}, fits, remedy)
 
 
-SWITCH: ValueKind[bool] = ValueKind({"action": "store_true"})
-TWO_WAY_SWITCH: ValueKind[bool] = ValueKind({"action": argparse.BooleanOptionalAction})
-OFF_SWITCH: ValueKind[bool] = ValueKind({"action": "store_false"}, flag="--no_{}")
+SWITCH: ValueKind[bool] = ValueKind({"action": "store_true"}, default=False)
+TWO_WAY_SWITCH: ValueKind[bool] = ValueKind({"action": argparse.BooleanOptionalAction}, default=True)
+OFF_SWITCH: ValueKind[bool] = ValueKind({"action": "store_false"}, flag="--no_{}", default=True)
 COUNT: ValueKind[int | None] = ValueKind(
     {"type": int, "metavar": "COUNT"}, lambda value: _is_whole(value, 1), "a whole number of at least 1"
 )
@@ -143,7 +147,7 @@ PLACE: ValueKind[str | None] = ValueKind(
 )
 FILE: ValueKind[str | None] = ValueKind({"metavar": "FILE"})
 NAME: ValueKind[str | None] = ValueKind({"metavar": "NAME"})
-LABELS: ValueKind[list[str] | None] = ValueKind({"action": "append", "metavar": "LABEL"})
+LABELS: ValueKind[list[str] | None] = ValueKind({"action": "append", "metavar": "LABEL"}, default=())
 LABELS_OR_ALL: ValueKind[bool | str | Sequence[str] | None] = ValueKind(
     {"action": "append", "nargs": "?", "const": "", "metavar": "LABEL"}
 )

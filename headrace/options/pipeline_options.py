@@ -1,4 +1,9 @@
-"""Options of a pipeline, from flags, keywords or a dictionary (`apache_beam.options.pipeline_options`)."""
+"""Options of a pipeline, from flags, keywords or a dictionary (`apache_beam.options.pipeline_options`).
+
+The classes from `StandardOptions` on are the table of all options. A row such as `EngineOptions.cache_mb` is a flag of
+the command line and a keyword of `PipelineOptions`, and it names the modules that read the option. If these belong to
+the engine, `RunOptions` (`headrace.runners.engine.options`) has a field made of the row, here `cache_bytes`.
+"""
 
 from __future__ import annotations
 
@@ -260,7 +265,7 @@ class StandardOptions(PipelineOptions):
     """
 
     runner = Option(NAME, "LocalRunner or SparkRunner", "sdk/pipeline/pipeline.py")
-    streaming = Option(SWITCH, "without effect; whether the input ends follows from the sources", "", default=False)
+    streaming = Option(SWITCH, "without effect; whether the input ends follows from the sources", "")
 
 
 class TypeOptions(PipelineOptions):
@@ -271,17 +276,10 @@ class TypeOptions(PipelineOptions):
     """
 
     allow_unsafe_triggers = Option(
-        SWITCH,
-        "accept a trigger that can finish before its window",
-        "sdk/transforms/core/group_by_key.py",
-        default=False,
+        SWITCH, "accept a trigger that can finish before its window", "sdk/transforms/core/group_by_key.py"
     )
-    pipeline_type_check = Option(
-        OFF_SWITCH, "build a pipeline even if type hints clash", "sdk/graph/build_checks.py", default=True
-    )
-    runtime_type_check = Option(
-        SWITCH, "check elements against type hints during the run", "sdk/graph/build_checks.py", default=False
-    )
+    pipeline_type_check = Option(OFF_SWITCH, "build a pipeline even if type hints clash", "sdk/graph/build_checks.py")
+    runtime_type_check = Option(SWITCH, "check elements against type hints during the run", "sdk/graph/build_checks.py")
 
 
 class SetupOptions(PipelineOptions):
@@ -293,7 +291,7 @@ class SetupOptions(PipelineOptions):
     True
     """
 
-    save_main_session = Option(SWITCH, "without effect; the main module is always sent", "", default=False)
+    save_main_session = Option(SWITCH, "without effect; the main module is always sent", "")
 
 
 _RUNNERS = "runners/local/runner.py runners/spark/runner.py"
@@ -313,12 +311,9 @@ class EngineOptions(PipelineOptions):
         SWITCH,
         "end endless input at the last commit, finish all work, and end the run",
         "sdk/compiler/compiler.py sdk/pipeline/pipeline.py",
-        default=False,
     )
     intervals = Option(COUNT, "number of key intervals at the start; if not given, the runner chooses", _RUNNERS)
-    balance = Option(
-        TWO_WAY_SWITCH, "split, merge and move key intervals as their load changes", _RUN_OPTIONS, default=True
-    )
+    balance = Option(TWO_WAY_SWITCH, "split, merge and move key intervals as their load changes", _RUN_OPTIONS)
     cache_mb = Option(
         MEBIBYTES,
         "MiB of decoded state that a process may keep in memory; 0 for none",
@@ -332,7 +327,7 @@ class EngineOptions(PipelineOptions):
     )
     latency_aim = Option(AIM, "seconds within which results are wanted; determines the size of epochs", _RUN_OPTIONS)
     one_task_epochs = Option(
-        TWO_WAY_SWITCH, "run an epoch with little work in one Spark task", "runners/spark/runner.py", default=True
+        TWO_WAY_SWITCH, "run an epoch with little work in one Spark task", "runners/spark/runner.py"
     )
     task_idle_seconds = Option(
         SECONDS,
@@ -370,17 +365,13 @@ class EngineOptions(PipelineOptions):
         LABELS,
         "step that may be missing although the checkpoint has its state; the state is archived; may be repeated",
         _RUN_OPTIONS,
-        default=(),
     )
     discard_stored = Option(
         LABELS,
         "step whose stored state is deleted if it is archived or no longer fits the program; may be repeated",
         _RUN_OPTIONS,
-        default=(),
     )
-    drop_pending = Option(
-        LABELS, "step whose elements on their way may be dropped; may be repeated", _RUN_OPTIONS, default=()
-    )
+    drop_pending = Option(LABELS, "step whose elements on their way may be dropped; may be repeated", _RUN_OPTIONS)
     progress = Option(
         FUNCTION,
         "function that is called after each commit; False for no display",
