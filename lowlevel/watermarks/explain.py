@@ -16,7 +16,8 @@ from headrace.lowlevel.injectors.injector import HeldInjector
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.holder import Holder
-from headrace.lowlevel.watermarks.propagation import InjectorProgress, ignored, too_far_ahead
+from headrace.lowlevel.watermarks.lateness import STRICT, LowWatermark
+from headrace.lowlevel.watermarks.propagation import InjectorProgress, Propagation, too_far_ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +96,8 @@ class Explanation:
     """The oldest unfinished work upstream; None if there is none."""
     chain: tuple[str, ...] = ()
     """Computations from the cause to the step, downstream; the step is the last."""
-    percentile: float | None = None
-    """The watermark percentile of the first computation downstream of the cause that has one."""
+    low: LowWatermark = STRICT
+    """The low watermark of the first computation downstream of the cause that has one of its own."""
 
     def __str__(self) -> str:
         """The explanation in one to four lines.
@@ -113,8 +114,8 @@ class Explanation:
             lines.append(str(self.cause))
             if self.cause.timestamp > self.watermark:
                 lines.append("nothing else keeps it back: it moves with the next epoch")
-        if self.percentile is not None:
-            lines.append(f"it ignores the slowest {100 - self.percentile:g} % of records and key intervals")
+        if self.low != STRICT:
+            lines.append(str(self.low))
         if between := self.chain[:-1]:
             lines.append(f"it is passed on by {', '.join(map(repr, between))}")
         return "\n  ".join(lines)
@@ -132,8 +133,8 @@ def explain(topology: Topology, state: WatermarkState, step: str) -> Explanation
     causes = [found for found in _Search(topology, state).upstream(step) if found[0].timestamp < MAX_TIMESTAMP]
     if not causes:
         return Explanation(step, watermark, None)
-    cause, chain, percentile = min(causes, key=lambda found: (found[0].timestamp, len(found[1])))
-    return Explanation(step, watermark, cause, chain, percentile)
+    cause, chain, low = min(causes, key=lambda found: (found[0].timestamp, len(found[1])))
+    return Explanation(step, watermark, cause, chain, low)
 
 
 def furthest_back(topology: Topology, state: WatermarkState) -> Explanation:
@@ -142,52 +143,47 @@ def furthest_back(topology: Topology, state: WatermarkState) -> Explanation:
     return explain(topology, state, step)
 
 
-_Found = tuple[Cause, tuple[str, ...], float | None]
-"""A cause, the computations from the cause to the step, and the percentile that applies."""
+_Found = tuple[Cause, tuple[str, ...], LowWatermark]
+"""A cause, the computations from the cause to the step, and the low watermark that applies."""
 
 
 class _Search:
     """Finds all unfinished work at a step and upstream of it."""
 
     def __init__(self, topology: Topology, state: WatermarkState) -> None:
-        self._topology, self._state = topology, state
-        self._senders, self._sources = topology.senders(aside=False), topology.sources(aside=False)
-        levels = enumerate(topology.levels(), 1)
-        self._level_of = {name: level for level, names in levels for name in names}
+        self._topology, self._state, self._flow = topology, state, Propagation(topology)
 
     def upstream(self, step: str) -> Iterator[_Found]:
-        """Unfinished work, nearest first. A percentile applies upstream, up to the next computation with its own."""
-        own = self._topology.keyed[step].watermark_percentile
-        chains: list[tuple[tuple[str, ...], float | None]] = [((step,), own)]
-        seen = {(step, own)}
-        for chain, percentile in chains:
+        """Unfinished work, nearest first. A low watermark applies upstream, up to the next computation with its own."""
+        chains: list[tuple[tuple[str, ...], LowWatermark]] = [((step,), self._flow.own[step])]
+        seen = {(step, self._flow.own[step])}
+        for chain, low in chains:
             name = chain[0]
-            for stream in sorted(self._sources[name]):
-                yield self._injected(stream, percentile), chain, percentile
+            for stream in sorted(self._flow.sources[name]):
+                yield self._injected(stream, low), chain, low
             if name in self._state.pending:
-                yield Undelivered(name, self._state.pending[name]), chain, percentile
-            for sender in sorted(self._senders[name]):
-                yield from ((held, chain, percentile) for held in self._held(sender, percentile))
-                own = self._topology.keyed[sender].watermark_percentile
-                applied = percentile if own is None else own
+                yield Undelivered(name, self._state.pending[name]), chain, low
+            for sender in sorted(self._flow.senders[name]):
+                yield from ((held, chain, low) for held in self._held(sender, low))
+                own = self._flow.own[sender]
+                applied = low if own == STRICT else own
                 if (sender, applied) not in seen:
                     seen.add((sender, applied))
                     chains.append(((sender, *chain), applied))
 
-    def _injected(self, stream: str, percentile: float | None) -> Injected:
+    def _injected(self, stream: str, low: LowWatermark) -> Injected:
         injector, positions = self._topology.injectors[stream], self._state.positions
         progress = replace(self._state.injectors.get(stream, InjectorProgress()), delay=injector.max_delay)
         waits = skew_holder(stream, self._state.injectors, self._state.skew_limit)
         if waits is None and isinstance(injector, HeldInjector) and stream in positions:
             waits = injector.holder(positions[stream])
-        return Injected(stream, progress.low_watermark(percentile), waits)
+        return Injected(stream, progress.low_watermark(low), waits)
 
-    def _held(self, step: str, percentile: float | None) -> Iterator[Held]:
+    def _held(self, step: str, low: LowWatermark) -> Iterator[Held]:
         if (holder := self._state.holders.get(step)) is None:
             return
         holds = sorted(self._state.holds.get(step, {}).values())
-        count = len(self._state.intervals.get(self._level_of[step], holds))
-        skipped = 0 if percentile is None else ignored(count, percentile)
+        skipped = low.skipped(len(self._state.intervals.get(self._flow.level_of[step], holds)))
         if skipped == 0 or not holds:
             key = self._topology.keyed[step].key_coder.decode(holder.key)
             yield Held(step, holder.timestamp, key, holder.tag)

@@ -1,4 +1,4 @@
-"""The lateness of an injector's records, from which percentile low watermarks are computed (MillWheel paper §7.2).
+"""Percentile low watermarks, and the lateness of an injector's records, from which they follow.
 
 A record's lateness is how far its timestamp is behind the greatest timestamp read before it, and 0 if it is not behind.
 Recent records are counted in buckets whose width grows with the lateness, so there are few counts, they can be added,
@@ -7,13 +7,14 @@ and they give a quantile with an error of at most an eighth.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.topology.nodes import Keyed
 
 RECENT = 65_536
 """Greatest number of records that count in full; when a delivery would exceed it, the earlier counts are halved."""
@@ -86,6 +87,53 @@ class Lateness:
 
 NO_LATENESS = Lateness()
 """The lateness of no records."""
+
+
+@dataclass(frozen=True, slots=True)
+class LowWatermark:
+    """How much of the work upstream an input low watermark waits for: hooks that `Propagation` and `explain` call.
+
+    By default it waits for everything. With a percentile it ignores outliers: the latest of the records that heuristic
+    injectors read, and the slowest key intervals of senders (MillWheel paper §7.2).
+
+    >>> most = LowWatermark(75)
+    >>> most.passed(100, Lateness.of([100, 60, 99, 99])), most.skipped(9), most.hold(1, [4, 1, 3, 9])
+    (99, 2, 3)
+    """
+
+    percentile: float = 100
+
+    @classmethod
+    def of(cls, node: Keyed) -> LowWatermark:
+        """The low watermark that a computation asks for."""
+        return cls(node.watermark_percentile or 100)
+
+    def passed(self, greatest: int, lateness: Lateness) -> int:
+        """The time that a heuristic injector has passed, in addition to the watermark that it states.
+
+        Args:
+            greatest: The greatest timestamp that it has delivered.
+            lateness: Lateness of its recent records.
+        """
+        counts = self != STRICT and lateness.counts
+        return greatest - lateness.quantile(self.percentile) if counts else MIN_TIMESTAMP
+
+    def skipped(self, count: int) -> int:
+        """How many of a sender's `count` key intervals it does not wait for."""
+        return int(count * (100 - self.percentile) / 100)
+
+    def hold(self, oldest: int, by_interval: Collection[int]) -> int:
+        """The hold of a sender that counts: its oldest, or another one of `by_interval`, if these are known."""
+        skipped = self.skipped(len(by_interval))
+        return sorted(by_interval)[skipped] if skipped else oldest
+
+    def __str__(self) -> str:
+        """What it does not wait for."""
+        return f"it ignores the slowest {100 - self.percentile:g} % of records and key intervals"
+
+
+STRICT = LowWatermark()
+"""The low watermark that waits for everything."""
 
 
 def _buckets(lateness: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -15,7 +15,7 @@ from functools import cached_property
 from headrace.lowlevel.injectors.injector import heuristic_watermark
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.lowlevel.topology.topology import Topology
-from headrace.lowlevel.watermarks.lateness import NO_LATENESS, Lateness
+from headrace.lowlevel.watermarks.lateness import NO_LATENESS, STRICT, Lateness, LowWatermark
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class InjectorProgress:
     delay: int | None = None
     """Bounded out-of-orderness, microseconds; see `Injector.max_delay`."""
     lateness: Lateness = NO_LATENESS
-    """The lateness of recent records; counted only if a consumer has a watermark percentile."""
+    """The lateness of recent records; counted only if a consumer needs it."""
 
     def after(self, greatest: int, watermark: int, done: bool, lateness: Lateness = NO_LATENESS) -> InjectorProgress:
         """The progress after a delivery.
@@ -48,18 +48,9 @@ class InjectorProgress:
         recent = self.lateness.followed_by(lateness)
         return InjectorProgress(max(reached, self.watermark), greatest, self.delay, recent)
 
-    def low_watermark(self, percentile: float | None = None) -> int:
-        """The watermark; with a percentile, one that makes `100 - percentile` % of recent records late.
-
-        The percentile has no effect if the watermark is not heuristic, or if no lateness was counted yet.
-
-        >>> progress = InjectorProgress(40, 100, 60, Lateness.of([100, 60, 99, 99]))
-        >>> progress.low_watermark(), progress.low_watermark(75)
-        (40, 99)
-        """
-        if percentile is None or self.delay is None or not self.lateness.counts:
-            return self.watermark
-        return max(self.watermark, self.greatest - self.lateness.quantile(percentile))
+    def low_watermark(self, low: LowWatermark = STRICT) -> int:
+        """The watermark as a consumer with this low watermark sees it; all see the same unless it is heuristic."""
+        return self.watermark if self.delay is None else max(self.watermark, low.passed(self.greatest, self.lateness))
 
 
 def too_far_ahead(injectors: Mapping[str, InjectorProgress], limit: float | None) -> set[str]:
@@ -87,21 +78,24 @@ class Propagation:
 
     def __init__(self, topology: Topology) -> None:
         self._levels = topology.levels()
-        self._senders = topology.senders(aside=False)
-        self._sources = topology.sources(aside=False)
+        self.senders = topology.senders(aside=False)
+        """Computation -> the computations whose records its low watermark waits for."""
+        self.sources = topology.sources(aside=False)
+        """Computation -> the injector streams for which its low watermark waits."""
         self._circles = topology.circles()
-        self._own = {name: node.watermark_percentile for name, node in topology.keyed.items()}
-        with_percentile = {name for name, percentile in self._own.items() if percentile is not None}
-        self.spread = frozenset().union(*(self._upstream(name) for name in with_percentile))
-        """Computations whose holds must be known by interval: those upstream of a computation with a percentile."""
-        self.asked = frozenset[str]().union(*(self._sources[name] for name in with_percentile | self.spread))
+        self.own = {name: LowWatermark.of(node) for name, node in topology.keyed.items()}
+        """Computation -> how much of the work upstream its low watermark waits for."""
+        lenient = {name for name, low in self.own.items() if low != STRICT}
+        self.spread = frozenset().union(*(self._upstream(name) for name in lenient))
+        """Computations whose holds must be known by interval: those upstream of one that does not wait for all."""
+        self.asked = frozenset[str]().union(*(self.sources[name] for name in lenient | self.spread))
         """Injector streams whose lateness must be counted, if their watermark is heuristic."""
 
     def _upstream(self, name: str) -> set[str]:
         """Computations on which a computation's low watermark depends, directly or through others."""
         found, queue = set[str](), [name]
         for computation in queue:
-            new = self._senders[computation] - found
+            new = self.senders[computation] - found
             found |= new
             queue += new
         return found
@@ -126,26 +120,24 @@ class Propagation:
             before: The unfinished work at the start of the epoch.
             committed: Input watermarks of the last epoch; no watermark falls below them.
         """
-        # Percentile of a consumer -> the watermarks that it sees: strict, or without outliers (MillWheel paper §7.2).
-        views: dict[float | None, dict[str, int]] = {percentile: {} for percentile in {None, *self._own.values()}}
+        # Low watermark of a consumer -> the watermarks that it sees: strict, or without outliers.
+        views: dict[LowWatermark, dict[str, int]] = {low: {} for low in {STRICT, *self.own.values()}}
         for names in self._levels:
             for name in names:
-                for percentile, view in views.items():
-                    view[name] = self._input(name, _View(percentile, view, now, before, committed))
-                own = views[self._own[name]][name]
-                for view in views.values():
-                    # A computation's own percentile applies for all its consumers.
-                    view[name] = own if self._own[name] is not None else view[name]
-        return views[None]
+                for low, view in views.items():
+                    # What a computation does not wait for, none of its consumers waits for.
+                    applied = low if self.own[name] == STRICT else self.own[name]
+                    view[name] = self._input(name, _View(applied, views[applied], now, before, committed))
+        return views[STRICT]
 
     def _input(self, name: str, view: _View) -> int:
         """The input low watermark of one computation."""
         circle, before, committed = self._circles[name], view.before, view.committed
         known = before if circle else view.now
-        bounds = [known.injectors[stream].low_watermark(view.percentile) for stream in self._sources[name]]
+        bounds = [known.injectors[stream].low_watermark(view.low) for stream in self.sources[name]]
         bounds += [known.pending.get(name, MAX_TIMESTAMP)]
-        for sender in self._senders[name]:
-            bounds.append(known.hold(sender, view.percentile))
+        for sender in self.senders[name]:
+            bounds.append(known.hold(sender, view.low))
             if sender not in circle:
                 bounds.append(committed.get(sender, MIN_TIMESTAMP) if circle else view.watermarks[sender])
         if circle:
@@ -155,20 +147,20 @@ class Propagation:
 
     def _outside(self, circle: frozenset[str], view: _View) -> list[int]:
         """Bounds that enter a circle through any of its members, as known at the start of the epoch."""
-        before, percentile = view.before, view.percentile
-        sources = {stream for other in circle for stream in self._sources[other]}
-        outside = {sender for other in circle for sender in self._senders[other] - circle}
-        bounds = [before.injectors[stream].low_watermark(percentile) for stream in sources]
-        bounds += [before.hold(other, percentile) for other in circle | outside]
+        before, low = view.before, view.low
+        sources = {stream for other in circle for stream in self.sources[other]}
+        outside = {sender for other in circle for sender in self.senders[other] - circle}
+        bounds = [before.injectors[stream].low_watermark(low) for stream in sources]
+        bounds += [before.hold(other, low) for other in circle | outside]
         bounds += [view.committed.get(sender, MIN_TIMESTAMP) for sender in outside]
         return bounds
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What consumers with one percentile, or with none, see of the topology."""
+    """What consumers with one kind of low watermark see of the topology."""
 
-    percentile: float | None
+    low: LowWatermark
     watermarks: Mapping[str, int]
     """Computation -> input low watermark; computations of deeper levels are absent."""
     now: Frontier
@@ -189,22 +181,6 @@ class Frontier:
     """Computation -> interval -> oldest hold, `MAX_TIMESTAMP` for an interval without holds; only for computations in
     `Propagation.spread`."""
 
-    def hold(self, name: str, percentile: float | None = None) -> int:
-        """A computation's oldest hold, with a percentile the oldest without those of the slowest intervals.
-
-        >>> Frontier(holds={"a": 1}, by_interval={"a": {0: 4, 1: 1, 2: 3, 3: 9}}).hold("a", 75)
-        3
-        """
-        if percentile is None or name not in self.by_interval:
-            return self.holds.get(name, MAX_TIMESTAMP)
-        holds = sorted(self.by_interval[name].values())
-        return holds[ignored(len(holds), percentile)]
-
-
-def ignored(count: int, percentile: float) -> int:
-    """How many of `count` intervals a consumer with a percentile does not wait for.
-
-    >>> ignored(200, 99), ignored(99, 99)
-    (2, 0)
-    """
-    return int(count * (100 - percentile) / 100)
+    def hold(self, name: str, low: LowWatermark) -> int:
+        """A computation's oldest hold for which a consumer with this low watermark waits."""
+        return low.hold(self.holds.get(name, MAX_TIMESTAMP), self.by_interval.get(name, {}).values())

@@ -314,8 +314,7 @@ class _Compiler:
             windowing, combine, streams.values(), takes_back=takes_back, has_fanout=fanout is not None
         )
         self._of_groupings.append(strategy.of_step(label))
-        percentile, encoding = transform.watermark_percentile, transform.key_encoding
-        plan = GroupingPlan(label, windowing, combine, fanout, takes_back, percentile, encoding, strategy)
+        plan = GroupingPlan(transform, label, windowing, combine, fanout, takes_back, strategy)
         add_grouping(self._topology, plan, streams)
 
     def _shuffle(self, step: Step, transform: Shuffling) -> None:

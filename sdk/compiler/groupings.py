@@ -24,6 +24,8 @@ from headrace.sdk.operators.vectorized.column_grouping import ColumnGrouping
 from headrace.sdk.operators.vectorized.eligibility import gap_of
 from headrace.sdk.operators.vectorized.sessions import ColumnSessions
 from headrace.sdk.operators.vectorized.state_migration import records_of_segments
+from headrace.sdk.transforms.core.combine_by_key import CombineByKey
+from headrace.sdk.transforms.core.group_by_key import GroupByKey
 from headrace.sdk.windows.windowing import Windowing
 
 Streams: TypeAlias = Mapping[str, GroupingInputForm]
@@ -36,6 +38,8 @@ key_of = cast(KeyExtractor, itemgetter(0))
 class GroupingPlan:
     """A grouping step as the compiler knows it."""
 
+    transform: GroupByKey | CombineByKey
+    """The step's transform, for what the compiler passes on to `Topology.computation`."""
     label: str
     """The label of the step, which is also the name of the stream of its panes."""
     windowing: Windowing
@@ -46,10 +50,6 @@ class GroupingPlan:
     """Number of shards of a key, as the program asks for it."""
     takes_back: bool
     """Whether the input may have retractions."""
-    watermark_percentile: float | None
-    """See `Topology.computation`."""
-    key_encoding: str | None
-    """See `Topology.computation`."""
     strategy: GroupingStrategy
     """What `grouping_strategy` has chosen."""
 
@@ -66,8 +66,8 @@ def add_grouping(topology: Topology, plan: GroupingPlan, streams: Streams) -> No
         _grouping(plan, streams),
         dict.fromkeys(streams, key_of),
         [plan.label],
-        watermark_percentile=plan.watermark_percentile,
-        key_encoding=plan.key_encoding,
+        watermark_percentile=plan.transform.watermark_percentile,
+        key_encoding=plan.transform.key_encoding,
     )
 
 
@@ -113,5 +113,5 @@ def _fan_out(
         topology.inline(f"{stream} spreading", spreading, [stream], [f"{stream} spread"], step=label)
     shards = Shards(plan.windowing, shipped(combine, label), spread, f"{label}#shards")
     inputs, outputs = dict.fromkeys(spread, key_of), [f"{label}#shards"]
-    topology.computation(f"{label}#shards", shards, inputs, outputs, key_encoding=plan.key_encoding)
+    topology.computation(f"{label}#shards", shards, inputs, outputs, key_encoding=plan.transform.key_encoding)
     return {f"{label}#shards": shards.output_form}

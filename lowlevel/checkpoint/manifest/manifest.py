@@ -82,7 +82,7 @@ class Manifest:
     greatest_timestamps: Mapping[str, int] = field(default_factory=dict)
     """Injector stream -> greatest timestamp seen."""
     lateness: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    """Injector stream -> `Lateness.counts` of recent records, where a consumer asks for a percentile."""
+    """Injector stream -> `Lateness.counts` of recent records, where a consumer needs them."""
     skew_limit: float | None = None
     """Seconds that an injector may be ahead of the one that is furthest behind; None for no limit."""
     input_watermarks: Mapping[str, int] = field(default_factory=dict)

@@ -13,8 +13,7 @@ from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.graph.side_inputs import AsSideInput, refuse_bare
 from headrace.sdk.model.labels import label_of
-from headrace.sdk.transforms.core.group_by_key import grouped
-from headrace.sdk.transforms.core.watermark_percentile import PercentileWatermark
+from headrace.sdk.transforms.core.group_by_key import PercentileWatermark, grouped
 from headrace.sdk.typehints.consistency import is_consistent_with
 from headrace.sdk.typehints.hints import K, pair, tuple_of
 from headrace.sdk.typehints.variables import match, substituted

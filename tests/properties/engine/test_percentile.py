@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel import BoundedInjector, Computation, Topology, TopologyError
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.watermarks.lateness import NO_LATENESS, RECENT, Lateness
+from headrace.lowlevel.watermarks.lateness import NO_LATENESS, RECENT, Lateness, LowWatermark
 from headrace.lowlevel.watermarks.propagation import Frontier, InjectorProgress, Propagation
 from tests.unit.lowlevel.topology.test_topology import chain, first
 
@@ -188,5 +188,5 @@ def test_percentiles_that_mean_nothing_are_refused(percentile):
 
 def test_the_end_of_the_input_is_the_end_for_all():
     progress = InjectorProgress(delay=50).after(100, MIN_TIMESTAMP, False, Lateness.of([90, 100, 95]))
-    assert (progress.watermark, progress.low_watermark(50)) == (50, 100)
-    assert progress.after(100, MIN_TIMESTAMP, True).low_watermark(50) == MAX_TIMESTAMP
+    assert (progress.watermark, progress.low_watermark(LowWatermark(50))) == (50, 100)
+    assert progress.after(100, MIN_TIMESTAMP, True).low_watermark(LowWatermark(50)) == MAX_TIMESTAMP
