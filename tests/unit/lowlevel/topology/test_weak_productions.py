@@ -1,5 +1,7 @@
 """Which productions are weak, and what is refused when a topology or pipeline is built."""
 
+from pickle import loads
+
 import pytest
 
 import headrace as beam
@@ -12,6 +14,7 @@ from headrace.lowlevel import (
     Topology,
     TopologyError,
 )
+from headrace.lowlevel.code_pickling import dumps
 from headrace.lowlevel.topology.weak_productions import releasing_sinks, weak_streams
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner, Scheduler
@@ -117,7 +120,8 @@ def compiled(build):
 
 
 def weak_sinks(build):
-    return list(releasing_sinks(compiled(build)))
+    """As a worker finds them, to which the topology was sent."""
+    return list(releasing_sinks(loads(dumps(compiled(build)))))
 
 
 def write(name):
