@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast, overload
 ValueT = TypeVar("ValueT")
 
 
-class _View(Protocol):
+class _OptionsView(Protocol):
     """The `PipelineOptions` that have an option's value."""
 
     def __getattr__(self, name: str) -> object: ...
@@ -63,11 +63,11 @@ class Option(Generic[ValueT]):
     @overload
     def __get__(self, view: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, view: _View, owner: type) -> ValueT: ...
-    def __get__(self, view: _View | None, owner: type) -> Self | ValueT:
+    def __get__(self, view: _OptionsView, owner: type) -> ValueT: ...
+    def __get__(self, view: _OptionsView | None, owner: type) -> Self | ValueT:
         return self if view is None else cast(ValueT, view.__getattr__(self.name))
 
-    def __set__(self, view: _View, value: ValueT) -> None:
+    def __set__(self, view: _OptionsView, value: ValueT) -> None:
         # For type checkers: `PipelineOptions.__setattr__` sets all options.
         setattr(view, self.name, value)
 
