@@ -19,6 +19,7 @@ import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from os.path import dirname, realpath
 from pathlib import Path
@@ -26,7 +27,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 from headrace.lowlevel.errors import StoredClassError
-from headrace.lowlevel.stored_names import MODULE, Maker
+from headrace.lowlevel.stored_names import MODULE, Maker, is_stored, stored_function
 
 MAIN = "__main__"
 
@@ -189,6 +190,84 @@ def _is_own(module: ModuleType) -> bool:
     return file is not None and not file.startswith(_INSTALLED)
 
 
+def dumps(value: object) -> bytes:
+    """Pickle a value for state, with the fields of named tuples and dataclasses; see `class_with_fields`.
+
+    Raises the error of `pickle` for a value that has no pickled form.
+    """
+    if type(value) in _WITHOUT_CLASSES:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    buffer = io.BytesIO()
+    _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
+    return buffer.getvalue()
+
+
+_WITHOUT_CLASSES = frozenset({type(None), bool, int, float, str, bytes})
+
+
+class _Pickler(pickle.Pickler):
+    """A pickler that stores the fields of named tuples and dataclasses with their classes.
+
+    Without them, values would become those of other fields when a named tuple's are moved, and would be lost when a
+    dataclass's are renamed.
+    """
+
+    def reducer_override(self, value: object) -> Any:
+        if not isinstance(value, type) or is_stored(value) or (form := _form(value)) is None:
+            return NotImplemented
+        return _CLASS_WITH_FIELDS, (value.__module__, value.__qualname__, form)
+
+
+_TUPLE, _BY_POSITION, _BY_NAME = "named tuple", "frozen dataclass with slots", "dataclass"
+_METHODS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
+"""Methods by which a class says how its instances are pickled."""
+
+
+def _form(kind: type) -> tuple[str, tuple[str, ...]] | None:
+    """The form of a named tuple or dataclass; None for a class that says itself how its instances are pickled."""
+    if issubclass(kind, tuple):
+        names = getattr(kind, "_fields", None)
+        return None if names is None else (_TUPLE, names)
+    own = [method for name in _METHODS if (method := getattr(kind, name, None)) is not getattr(object, name, None)]
+    if not is_dataclass(kind) or any(getattr(method, "__module__", None) != "dataclasses" for method in own):
+        return None
+    return _BY_POSITION if own else _BY_NAME, tuple(field.name for field in fields(kind))
+
+
+def class_with_fields(module: str, name: str, form: tuple[str, tuple[str, ...]]) -> object:
+    """The class of stored instances, with the fields that it had then; further ones have plain defaults.
+
+    Raises `StoredClassError` if the class is gone, or if the values would be lost or become those of other fields.
+    """
+    found = find_class(module, name)
+    now = _form(found) if isinstance(found, type) else None
+    if now == form:
+        return found
+    kind, stored = form
+    if not isinstance(found, type) or now is None or now[0] != kind:
+        raise StoredClassError(
+            f"{module}.{name}", f"was a {kind} and is {'none' if now is None else 'a ' + now[0]} now"
+        )
+    names = now[1]
+    kept = {*stored} <= {*names} if kind == _BY_NAME else names[: len(stored)] == stored
+    if not (kept and _have_defaults(found, {*names} - {*stored})):
+        rest = ", without a plain default for each" if kept else ""
+        problem = f"had the fields {', '.join(stored)} and now has {', '.join(names)}{rest}"
+        raise StoredClassError(f"{module}.{name}", problem)
+    return found
+
+
+def _have_defaults(kind: type, new: set[str]) -> bool:
+    """Whether an instance that is made without some fields has them."""
+    if issubclass(kind, tuple):
+        return new <= getattr(kind, "_field_defaults", {}).keys()
+    return not new or ("__slots__" not in vars(kind) and all(hasattr(kind, name) for name in new))
+
+
+_WITH_FIELDS = "ClassWithFields"
+_CLASS_WITH_FIELDS = stored_function(_WITH_FIELDS, class_with_fields)
+
+
 def loads(data: bytes) -> Any:
     """Unpickle a stored value of the program.
 
@@ -221,6 +300,8 @@ class _Unpickler(pickle.Unpickler):
     """The last class of the program that the value names."""
 
     def find_class(self, module: str, name: str) -> object:
+        if (module, name) == (MODULE, _WITH_FIELDS):
+            return self._class_with_fields
         if module == MODULE or module in sys.builtin_module_names:
             return super().find_class(module, name)
         known = sys.modules.get(module)
@@ -228,3 +309,7 @@ class _Unpickler(pickle.Unpickler):
             self.last = f"{module}.{name}"
             return find_class(module, name)
         return cast(object, super().find_class(module, name))
+
+    def _class_with_fields(self, module: str, name: str, form: tuple[str, tuple[str, ...]]) -> object:
+        self.last = f"{module}.{name}"
+        return class_with_fields(module, name, form)

@@ -68,6 +68,10 @@ class CodePickler(cloudpickle.CloudPickler):  # type: ignore[misc]  # the packag
         """See `pickle.Pickler`."""
         if isinstance(obj, types.FunctionType):
             self._look_for_main(obj.__code__)
+        elif isinstance(obj, types.CodeType):
+            make, parts = self.dispatch_table[types.CodeType](obj)
+            # From 3.1.3 on, cloudpickle leaves the file out, by which tracebacks and expressions find the source.
+            return (make, parts) if obj.co_filename in parts else (_code_of_file, (obj.co_filename, make, parts))
         elif isinstance(obj, functools._lru_cache_wrapper) and not _is_found_by_name(obj):
             parameters = obj.cache_parameters()
             return _cached, (_PROCESS, _number(obj), obj.__wrapped__, parameters["maxsize"], parameters["typed"])
@@ -80,6 +84,10 @@ class CodePickler(cloudpickle.CloudPickler):  # type: ignore[misc]  # the packag
     def _look_for_main(self, code: types.CodeType) -> None:
         if MAIN in code.co_names or MAIN in code.co_consts:
             self.main_names.update(name for name in _global_names(code) if name in vars(sys.modules[MAIN]))
+
+
+def _code_of_file(file: str, make: Callable[..., types.CodeType], parts: tuple[object, ...]) -> types.CodeType:
+    return make(*parts).replace(co_filename=file)
 
 
 def dumps(code: object) -> bytes:

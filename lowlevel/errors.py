@@ -120,10 +120,18 @@ class StepError(HeadraceError, RuntimeError):
     def __str__(self) -> str:
         where = f"step {self.step!r} raised"
         if self.key is not None:
-            where += f" for key {self.key!r:.200}"
+            where += f" for key {_shown(self.key)}"
         if self.value is not None:
-            where += f" at {self.value!r:.200}"
+            where += f" at {_shown(self.value)}"
         return f"{where}; {self.outcome}\n{self.cause}"
+
+
+def _shown(value: object) -> str:
+    """The beginning of a value's `repr`; it may fail, as that of an instance whose class has changed."""
+    try:
+        return f"{value!r:.200}"
+    except Exception as error:
+        return f"<{type(value).__qualname__} whose repr raised {type(error).__name__}>"
 
 
 class StoredClassError(StepError):

@@ -100,6 +100,11 @@ def addressed(name: str) -> Callable[[type[_T]], type[_T]]:
     return register
 
 
+def is_stored(kind: type) -> bool:
+    """Whether pickles have a stored name for a class."""
+    return kind in _STORED
+
+
 def public_name(kind: type) -> str:
     """The name of a class in fingerprints: its stored name, or its qualified name if it is not registered.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os.path import dirname, join, sep
 
 from headrace.lowlevel.errors import HeadraceError, StepError, StoredClassError
@@ -20,6 +22,32 @@ def failed_step(error: Exception, step: str, key: object, value: object) -> Step
         named_key = key if error.key is None and error.step == step else error.key
         return StepError(error.step, named_key, error.value, error.cause, error.raised, error.outcome)
     return StepError(step, key, value, own_traceback(error), packed(error))
+
+
+@contextmanager
+def failing(step: str, outcome: str | None = None) -> Iterator[None]:
+    """Turn an exception of a source's or a sink's code into `StepError` with the label; others of headrace pass.
+
+    The error says what is committed: nothing of the epoch, unless `outcome` says otherwise.
+    """
+    try:
+        with naming_stored_classes(step):
+            yield
+    except HeadraceError:
+        raise
+    except Exception as error:
+        failed = failed_step(error, step, None, None)
+        failed.outcome = outcome or failed.outcome
+        raise failed from error
+
+
+@contextmanager
+def naming_stored_classes(step: str) -> Iterator[None]:
+    """Add the label to the error for a class of stored data that is gone; other errors pass unchanged."""
+    try:
+        yield
+    except StoredClassError as error:
+        raise error.of_step(step) from error.__cause__
 
 
 def own_traceback(error: BaseException) -> str:

@@ -143,7 +143,7 @@ def change_of(stored: Stored, new: Fingerprint, consent: Consent) -> Change:
         elif not consent.discards(key[1]):
             refused.append(reason)
     removed = [old[key] for key in old if key not in now]
-    refused += [_removal(member) for member in removed if member.signature and not consent.lets_go(member.name)]
+    refused += [_removal(member, new) for member in removed if member.signature and not consent.lets_go(member.name)]
     refused += _undelivered(stored, new, consent)
     restored, discarded, unrestorable = _from_archive(stored.archived, now.keys() - old.keys(), now, consent)
     dropped, undeliverable = _pending(stored.pending, new, consent)
@@ -246,10 +246,16 @@ def _meaning_lost(changes: Iterable[str], name: str) -> str:
     )
 
 
-def _removal(member: Member) -> str:
+def _removal(member: Member, new: Fingerprint) -> str:
     data = "its position" if member.kind == INJECTOR else "its state and timers"
     back = "give it its name back"
-    if has_default_name(member):
+    parts = sorted(other.name for other in new.members if other.name.startswith(f"{member.name}/"))
+    if parts:
+        back = (
+            f"the step of this label is another one now, made of others ({parts[0]!r}, …): undo that, such as an "
+            "argument that was added"
+        )
+    elif has_default_name(member):
         label = _written_label(member.name)
         back = f"its label follows from its function; if only the function was edited, label the step {label}"
     elif "<lambda at " in member.name:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 import struct
 from collections.abc import Collection, Iterable, Mapping
 from hashlib import blake2b
 from typing import Protocol, TypeAlias, cast
 
-from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.coders.key_classes import (
     MARK,
     KeyClasses,
@@ -62,7 +61,7 @@ class PickleCoder:
 
     def encode(self, value: object) -> bytes:
         """See `Coder`."""
-        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        return dumps(value)
 
     def decode(self, data: bytes) -> object:
         """See `Coder`."""

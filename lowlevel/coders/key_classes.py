@@ -162,12 +162,14 @@ class KeyClasses:
             found = _found(module, path)
         except StoredClassError as error:
             raise StoredClassError(error.name, error.problem, of_keys=True) from error
-        if not (isinstance(found, type) and _IS_KIND[letter](found)):
+        if not isinstance(found, type) or not any(is_kind(found) for is_kind in _IS_KIND.values()):
             raise CheckpointError(
                 f"{module}:{path} is named as the class of a key but is not one; the bytes were not written by headrace"
             )
-        problem = None
-        if fields and fields != (now := _fields(found)):
+        problem: str | None = None
+        if not _IS_KIND[letter](found):
+            problem = "was another kind of class in keys (dataclass, named tuple or enumeration)"
+        elif fields and fields != (now := _fields(found)):
             problem = f"had the fields {fields} in keys and now has {now}"
         elif module not in _LASTING and found.__qualname__ != path:
             problem = f"is called {found.__qualname__} now, so that equal keys would be different ones"

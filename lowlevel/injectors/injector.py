@@ -287,6 +287,12 @@ class BaseInjector:
         """
         return public_name(type(self))
 
+    record_format: str = ""
+    """A name for the form of what is read, such as "CSV"; a changed program continues only with an equal one.
+
+    Empty if there is only one, or if it is not to be compared.
+    """
+
     def start(self) -> object:
         """See `Injector`; the first position is 0."""
         return 0
@@ -306,19 +312,20 @@ class BoundedInjector(BaseInjector):
     """
 
     def __init__(self, rows: Iterable[tuple[object, int]], max_delay: int | None = None) -> None:
-        self._rows = list(rows)
-        _check_rows(self._rows)
+        self.rows: list[tuple[object, int]] = list(rows)
+        """The records: (value, timestamp in microseconds UTC)."""
+        _check_rows(self.rows)
         self.max_delay = max_delay
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """See `Injector`; the delivery has the next `limit` records."""
         assert isinstance(position, int)
-        rows = self._rows[position : position + limit]
+        rows = self.rows[position : position + limit]
         end = position + len(rows)
         size = max(1, -(-len(rows) // splits))
         parts = [rows[i : i + size] for i in range(0, len(rows), size)]
         batches = [Batch([value for value, _ in part], [timestamp for _, timestamp in part]) for part in parts]
-        return Delivery([MemorySplit(batch) for batch in batches], end, done=end >= len(self._rows))
+        return Delivery([MemorySplit(batch) for batch in batches], end, done=end >= len(self.rows))
 
 
 @named("ManualInjector")

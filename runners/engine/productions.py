@@ -24,9 +24,9 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.sinks.sink import AgreeingSink, ReleasingSink
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.topology.weak_productions import releasing_sinks, weak_streams
+from headrace.lowlevel.user_errors import failing
 from headrace.runners.engine.background_calls import PendingCall, Release
 from headrace.runners.engine.messages import SINK, EpochSpec, Report
-from headrace.runners.engine.sink_errors import failing
 
 _log = logging.getLogger(__name__)
 _MOST_BYTES = 64 << 20

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
-
 import cloudpickle
 
-from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.coders.coder import KeyCoder
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.coders.coder import Coder
@@ -22,7 +20,7 @@ class PickleCoder(Coder):
 
     def encode(self, value: object) -> bytes:
         """See `Coder`."""
-        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        return dumps(value)
 
     def decode(self, data: bytes) -> object:
         """See `Coder`."""

@@ -197,4 +197,6 @@ class GenerateSequence(Source):
 
     def injector(self) -> TickInjector:
         """The injector that counts, on the driver."""
-        return TickInjector(self._make, self._beat, None, self._count, self._max_delay, self._own_times)
+        injector = TickInjector(self._make, self._beat, None, self._count, self._max_delay, self._own_times)
+        injector.record_format = f"numbers from {self._make.start}"
+        return injector

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 from array import array
 from collections.abc import Sequence
 from typing import Any, cast
 
-from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.coders.coder import Coder, PickleCoder
 from headrace.sdk.coders.plain import FloatCoder, StrUtf8Coder, VarIntCoder
 from headrace.sdk.userstate.state_spec import State, StateSpec
@@ -28,7 +27,7 @@ def chunk(spec: StateSpec[State], values: Sequence[object]) -> bytes:
     # One pickle for all values takes a fraction of the time of one for each.
     whole = list(values) if _keeps(spec.coder, values) else _encoded(spec, values)
     try:
-        data = pickle.dumps(whole, pickle.HIGHEST_PROTOCOL)
+        data = dumps(whole)
     except Exception:
         for value in values:
             spec.encode(value)

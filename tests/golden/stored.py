@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.robotparser import RequestRate
 
 import numpy as np
 from apache_beam.transforms import window as beam_window
 
 from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointView  # noqa: F401 - it loads the classes of the engine
+from headrace.lowlevel.class_lookup import dumps
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.coders.key_types import dynamic_named_tuple
 from headrace.lowlevel.errors import KeyEncodingError, Shown
@@ -89,6 +90,8 @@ INSTANCES: Mapping[str, object] = {
     "Change": Change(ChangeKind.DELETE, "a"),
     "ChangeKind": ChangeKind.DELETE,
     "ClosingBehavior": ClosingBehavior.FIRE_ALWAYS,
+    # Named tuples and dataclasses of the program's; this one is in each process.
+    "ClassWithFields": RequestRate(1, 2),
     "Columns": Columns(b"table", Single(0)),
     "DeadLetter": DeadLetter("step", "key", 7, "error"),
     "DefaultMark": GlobalWindowMark.MARK,
@@ -161,7 +164,7 @@ def as_key(value: object) -> bytes | None:
 def written() -> dict[str, list[str | None]]:
     """What belongs into the file."""
     return {
-        name: [pickle.dumps(value, PROTOCOL).decode("latin-1"), key and key.decode("latin-1")]
+        name: [dumps(value).decode("latin-1"), key and key.decode("latin-1")]
         for name, value in INSTANCES.items()
         for key in [as_key(value)]
     }

@@ -174,7 +174,11 @@ def _shown(levels: Iterable[Iterable[str]]) -> str:
 def _injector(stream: str, injector: Injector) -> Member:
     # An injector need not be a `BaseInjector`.
     position = getattr(injector, "position_kind", _class(injector))
-    return Member(INJECTOR, stream, _class(injector), (), (stream,), (("position", str(position)),))
+    signature = {"position": str(position)}
+    # 0.1.0 did not write it.
+    if record_format := getattr(injector, "record_format", ""):
+        signature["records"] = str(record_format)
+    return Member(INJECTOR, stream, _class(injector), (), (stream,), tuple(sorted(signature.items())))
 
 
 def _computation(node: Keyed, identified: bool) -> Member:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Collection, Mapping
 
 from headrace.lowlevel.sinks.sink import AgreeingSink, BeginningSink, HoldingSink, Sink
+from headrace.lowlevel.user_errors import failing, naming_stored_classes
 from headrace.runners.engine.activity import Activity, RunPhase
-from headrace.runners.engine.sink_errors import failing, naming_stored_classes
 
 Sinks = Mapping[str, tuple[str, Sink]]
 Receipts = dict[str, list[bytes]]

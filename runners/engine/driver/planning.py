@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from headrace.lowlevel.errors import StalledError
 from headrace.lowlevel.injectors.injector import Delivery, Injector
 from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.user_errors import failing
 from headrace.lowlevel.watermarks.explain import furthest_back
 from headrace.lowlevel.watermarks.propagation import too_far_ahead
 from headrace.runners.engine.activity import Activity, RunPhase
@@ -140,5 +141,6 @@ def deliveries_of(
             deliveries[stream] = Delivery([], position, state.injectors[stream].watermark, idle=True)
         else:
             activity.begin(RunPhase.PLAN, stream)
-            deliveries[stream] = injector.plan(position, limit, splits)
+            with failing(stream):
+                deliveries[stream] = injector.plan(position, limit, splits)
     return deliveries

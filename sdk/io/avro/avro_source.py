@@ -148,6 +148,8 @@ class ReadFromAvro(FileSource):
         TypeError: `file_pattern` is missing.
     """
 
+    record_format = "Avro"
+
     def __init__(
         self,
         file_pattern: Path | None = None,

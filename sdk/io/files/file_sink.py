@@ -296,6 +296,8 @@ class FileSink:
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """On the driver: give the parts of a committed epoch their names, hidden or not, and clean up."""
         decoded = [Receipt.decode(receipt, epoch) for receipt in receipts]
+        if self._delivered is None and self._repeatable:
+            self._refuse_later(epoch, decoded)
         self._repeatable |= epoch == self._delivered
         for receipt in decoded:
             if receipt.columns and self._columns is not None:
@@ -305,6 +307,25 @@ class FileSink:
         self._repeatable, self._delivered = False, epoch
         if self.at_end or any(receipt.parts or receipt.replaced for receipt in decoded):
             self._clean(epoch)
+
+    def _refuse_later(self, epoch: int, receipts: Sequence[Receipt]) -> None:
+        """Raise `FileExistsError` if there are files of later epochs than the one with which a run goes on."""
+        if self._if_exists == "append":
+            # They may be of other runs.
+            return
+        output = self.output
+        there = [info.path for info in output.delivered(self.columns)]
+        there += [f"{output.committed.folder}/{path}" for path in output.committed_files()]
+        replaced = {f"{output.folder}/{old.path}" for receipt in receipts for old in receipt.replaced}
+        later = [
+            path for path in there if (output.epoch(path.rpartition("/")[2]) or 0) > epoch and path not in replaced
+        ]
+        if later:
+            raise FileExistsError(
+                f"{len(later)} files are of later epochs than {epoch}, the newest of this checkpoint, such as "
+                f"{later[0]}: the run went on from another copy of the checkpoint, or another run writes here, and "
+                "rows would be there twice. Go on with the newest copy, or remove these files"
+            )
 
     def _deliver_at(self, name: OutputName, receipts: Sequence[Receipt], epoch: int) -> None:
         is_own = name == self.output_name

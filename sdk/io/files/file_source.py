@@ -119,6 +119,9 @@ class FileSource(Source):
         self._interval, self._until, self._expected = interval, until, expected
         self._allow_missing, self._max_ahead = allow_missing, ahead_micros(max_ahead)
 
+    record_format: str = ""
+    """See `BaseInjector.record_format`."""
+
     @property
     def pattern(self) -> str:
         """The pattern of the files."""
@@ -130,6 +133,11 @@ class FileSource(Source):
 
     def injector(self) -> FileInjector | DirectoryInjector:
         """The injector that reads the files."""
+        injector = self._injector()
+        injector.record_format = self.record_format
+        return injector
+
+    def _injector(self) -> FileInjector | DirectoryInjector:
         if self.is_bounded:
             return FileInjector(self.file_format(), self._pattern, self._max_delay, self._allow_missing)
         follows_files = self.timestamp is None or self.times.function is not None

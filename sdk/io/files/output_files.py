@@ -312,6 +312,17 @@ class Output:
         forms = rf"(?:{_NUMBERED}|{_MARK}{_NUMBERED}-of-\d{{5,}}|{_SHARD})"
         return bool(re.fullmatch(f"{re.escape(self.name)}{forms}{re.escape(self.suffix)}", name))
 
+    def epoch(self, name: str) -> int | None:
+        """The epoch of a delivered file; None for a shard, and for a file of another output.
+
+        >>> output = output_of("/data/out", ".txt")
+        >>> [output.epoch(name) for name in ("out-000003-00000.txt", "out-00000-of-00001.txt", "out-000003-00000")]
+        [3, None, None]
+        """
+        form = rf"(?:{_MARK})?-(\d{{6,}})(?:-[0-9a-f]{{12}})?-\d{{5,}}(?:-of-\d{{5,}})?"
+        found = re.fullmatch(f"{re.escape(self.name)}{form}{re.escape(self.suffix)}", name)
+        return int(found[1]) if found else None
+
     def staged_epoch(self, name: str) -> int | None:
         """The epoch of a hidden file; None for a file of another output.
 

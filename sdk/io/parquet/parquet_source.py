@@ -271,6 +271,8 @@ class ReadFromParquet(FileSource):
     {'item': 'tea', 'count': 3}
     """
 
+    record_format = "Parquet"
+
     def __init__(
         self,
         file_pattern: Path,

@@ -311,6 +311,8 @@ class ReadFromCsv(LineSource):
     tea 3
     """
 
+    record_format = "CSV"
+
     def __init__(
         self,
         path: Path,

@@ -100,6 +100,8 @@ class ReadFromJson(LineSource):
     tea 3
     """
 
+    record_format = "JSON"
+
     def __init__(
         self,
         path: Path,

@@ -104,6 +104,8 @@ class ReadFromText(LineSource):
     jam
     """
 
+    record_format = "text"
+
     def __init__(
         self,
         file_pattern: Path,

@@ -5,11 +5,10 @@ They have a cell of their own, written only when a pane fires; the window's reco
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.topology.computation import Context
 from headrace.sdk.model.panes import PaneInfo, pane_info
 from headrace.sdk.windows.window_namespace import WindowNamespace
@@ -51,7 +50,7 @@ class EmittedPanes:
 
     def put(self, namespace: WindowNamespace, panes: Sequence[EmittedPane]) -> None:
         """Store the panes of a window in place of those stored before."""
-        data = pickle.dumps([tuple(pane) for pane in panes], pickle.HIGHEST_PROTOCOL)
+        data = dumps([tuple(pane) for pane in panes])
         self._context.write(_SHOWN + namespace.code, data)
 
     def forget(self, namespace: WindowNamespace) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.topology.computation import Context
 from headrace.sdk.combinefns.accumulators import Combiner, private_copy
 from headrace.sdk.operators.grouping.multiset import without
@@ -215,7 +214,7 @@ class ValueBuffer:
         # Another window owns the cells with the next numbers if an earlier window with these bounds merged into it.
         while self._merging and context.read(_cell(code, number)) is not None:
             number += 1
-        context.write(_cell(code, number), pickle.dumps(pending, pickle.HIGHEST_PROTOCOL))
+        context.write(_cell(code, number), dumps(pending))
         if stored and stored[-1][0] == code and stored[-1][2] == number:
             stored[-1] = (code, stored[-1][1], number + 1)
         else:
@@ -224,7 +223,7 @@ class ValueBuffer:
 
 def stored_values(code: bytes, values: list[object]) -> tuple[object, dict[bytes, bytes]]:
     """The content of a window that holds values, as `ValueBuffer.pack` returns it, and its cells by name."""
-    return [(code, 0, 1)], {_cell(code, 0): pickle.dumps(values, pickle.HIGHEST_PROTOCOL)}
+    return [(code, 0, 1)], {_cell(code, 0): dumps(values)}
 
 
 def _cell(code: bytes, number: int) -> bytes:

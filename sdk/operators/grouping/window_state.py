@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Final
 
-from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.errors import CheckpointError
 from headrace.sdk.triggers import FINISHED, Progress
 from headrace.sdk.windows.window_namespace import WindowNamespace
@@ -101,7 +100,7 @@ class WindowState:
             self.live,
             self.shown,
         )
-        return pickle.dumps(persisted, pickle.HIGHEST_PROTOCOL)
+        return dumps(persisted)
 
     @classmethod
     def decode(cls, namespace: WindowNamespace, data: bytes) -> WindowState:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from typing import TypeAlias, cast
 
-from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.topology.computation import Context
 from headrace.sdk.model.panes import PaneInfo
@@ -42,13 +41,13 @@ class Waiting:
     def put(self, namespace: WindowNamespace, elements: Sequence[Element], watermark: int) -> None:
         """Store elements of a window; those that are late at `watermark` (microseconds UTC) hold no watermark."""
         count, hold = self._record(namespace)
-        self._context.write(_cell(namespace, count), pickle.dumps(elements, pickle.HIGHEST_PROTOCOL))
+        self._context.write(_cell(namespace, count), dumps(elements))
         timely = [timestamp for _, _, timestamp in elements if timestamp >= watermark]
         holds = [hold] if hold is not None else []
         if timely:
             hold = min(timely + holds)
             self._context.hold(hold, _tag(namespace))
-        self._context.write(_RECORD + namespace.code, pickle.dumps((FORMAT_VERSION, count + 1, hold)))
+        self._context.write(_RECORD + namespace.code, dumps((FORMAT_VERSION, count + 1, hold)))
 
     def take(self, namespace: WindowNamespace) -> list[Element]:
         """Remove and return the elements of a window, in the order of their arrival."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import NamedTuple, TypeAlias, cast
 
-from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.coders.coder import Coder, PickleCoder
 from headrace.lowlevel.topology.computation import Context
 from headrace.sdk.functions.splitting import Splitting
@@ -56,7 +55,7 @@ class RestrictionCoder:
 
 def store(context: Context, element: Element) -> None:
     """Store an element, before its first restriction is stored."""
-    context.write(_ELEMENT, pickle.dumps(tuple(element), pickle.HIGHEST_PROTOCOL))
+    context.write(_ELEMENT, dumps(tuple(element)))
 
 
 def store_restriction(context: Context, encoded: Encoded, is_truncated: bool) -> str:
@@ -72,7 +71,7 @@ def store_restriction(context: Context, encoded: Encoded, is_truncated: bool) ->
     number = 0
     while context.read(name := _RESTRICTION + b"%d" % number) is not None:
         number += 1
-    context.write(name, pickle.dumps((encoded, is_truncated), pickle.HIGHEST_PROTOCOL))
+    context.write(name, dumps((encoded, is_truncated)))
     return name.decode()
 
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from datetime import date
+from decimal import Decimal
+from hashlib import sha256
+from typing import cast
 
-from headrace.lowlevel.injectors.injector import BoundedInjector
-from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.injectors.injector import BoundedInjector, Delivery
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.time import MIN_TIMESTAMP, Timestamp
 from headrace.sdk.graph.pvalue import PBegin, PCollection
+from headrace.sdk.model.row import Row
 from headrace.sdk.transforms.core.source import Source
 from headrace.sdk.typehints.hints import element
 from headrace.sdk.typehints.values import type_of_all
@@ -57,7 +64,51 @@ class Create(Source):
 
     def injector(self) -> BoundedInjector:
         """An injector of the values and their timestamps."""
-        return BoundedInjector([timestamped(value) for value in self.values])
+        return _ElementsInjector([timestamped(value) for value in self.values])
+
+
+@named("BoundedInjector")
+class _ElementsInjector(BoundedInjector):
+    """An injector that refuses to go on if the elements that it has delivered are no longer those of the program.
+
+    Positions are pairs of the number of delivered elements and a mark of the last of them; those of 0.1.0 have the
+    number only.
+    """
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        """See `Injector`. Raises `ValueError` for other elements before the position."""
+        number, mark = position if isinstance(position, tuple) else (position, "")
+        if mark and self._mark(number) != mark:
+            raise ValueError(
+                f"the elements of Create were changed before element {number + 1}, with which the run goes on: some "
+                "would be read twice, or not at all. Put the earlier elements back, add new ones at the end, or begin "
+                "without the stored position (--discard_stored)"
+            )
+        delivery = super().plan(number, limit, splits)
+        end = cast(int, delivery.position)
+        return replace(delivery, position=(end, self._mark(end)))
+
+    def _mark(self, number: int) -> str:
+        last = repr([_shown(row) for row in self.rows[max(0, number - _MARKED) : number]])
+        return sha256(last.encode("utf-8", "surrogatepass")).hexdigest()[:16] if number else ""
+
+
+_MARKED = 16
+"""Elements before a position by which a changed list of elements is known."""
+
+
+def _shown(value: object) -> object:
+    """What of a value is equal in each process: the class alone for classes without a `repr` that is certain to be."""
+    if isinstance(value, (tuple, list)):
+        return [_shown(item) for item in value]
+    if isinstance(value, Row):
+        value = value.as_dict()
+    if is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, dict):
+        return [(_shown(key), _shown(item)) for key, item in value.items()]
+    plain = isinstance(value, (int, float, str, bytes, Timestamp, date, Decimal)) or value is None
+    return repr(value) if plain else type(value).__qualname__
 
 
 class Impulse(Source):

@@ -9,6 +9,7 @@ import queue
 import subprocess
 import sys
 import threading
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import NewType
@@ -17,7 +18,7 @@ import cloudpickle
 import pytest
 
 import headrace as beam
-from headrace.lowlevel.code_pickling import dumps, shipped
+from headrace.lowlevel.code_pickling import CodePickler, dumps, shipped
 from tests.unit.collected import values
 
 
@@ -123,3 +124,17 @@ def test_another_process_gets_the_cache_and_the_type(tmp_path: Path):
 def test_what_cannot_be_made_anew_is_refused_as_before():
     with pytest.raises(TypeError, match="generator"):
         cloudpickle.loads(dumps(number for number in range(3)))
+
+
+def test_functions_keep_their_files_whatever_cloudpickle_keeps(monkeypatch):
+    """As of 3.1.3 it puts another name in their place."""
+    reduce = cloudpickle.CloudPickler.dispatch_table[types.CodeType]
+
+    def without_file(code):
+        make, parts = reduce(code)
+        return make, tuple("<dynamic-code>" if part == code.co_filename else part for part in parts)
+
+    monkeypatch.setitem(CodePickler.dispatch_table, types.CodeType, without_file)
+    sent = shipped(lambda number: [number + each for each in (1, 2)], "Add")
+    assert sent(1) == [2, 3]
+    assert sent.__code__.co_filename == __file__

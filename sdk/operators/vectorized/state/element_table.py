@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
@@ -12,7 +11,7 @@ from typing import TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.column_batch import ValueSchema
@@ -137,7 +136,7 @@ class ElementTable:
         fields, columns, same = number_columns.encoded(dict(zip(NAMES, self.numbers, strict=True)))
         metadata = {segment.SAME: json.dumps(same).encode()}
         if isinstance(self.values, ValueColumns):
-            metadata[_SHAPE] = pickle.dumps(self.values.shape, pickle.HIGHEST_PROTOCOL)
+            metadata[_SHAPE] = dumps(self.values.shape)
             types = self.values.table.schema.types
             fields += [pa.field(f"value{number}", kind) for number, kind in enumerate(types)]
             columns += self.values.table.columns
@@ -230,7 +229,7 @@ def _values_in(table: pa.RecordBatch, shape: bytes | None) -> Values:
 
 
 def _pickled(values: list[object] | bytes) -> bytes:
-    return values if isinstance(values, bytes) else pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
+    return values if isinstance(values, bytes) else dumps(values)
 
 
 def _unpickled(values: list[object] | bytes) -> list[object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -11,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.state import segment
@@ -197,7 +196,7 @@ def _of_values(part: Reducer, groups: Numbers, count: int, column: NDArray[np.ob
 def _stored(column: Kept) -> pa.Array:
     if column.dtype == np.int64:
         return of_numbers(column)
-    return pa.array([pickle.dumps(value, pickle.HIGHEST_PROTOCOL) for value in column.tolist()], pa.large_binary())
+    return pa.array([dumps(value) for value in column.tolist()], pa.large_binary())
 
 
 def _loaded(column: pa.Array) -> Kept:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.state import segment
@@ -239,7 +238,7 @@ def objects_of(values: Sequence[object]) -> NDArray[np.object_]:
 
 
 def _dumped(value: object) -> bytes | None:
-    return None if value is None else pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    return None if value is None else dumps(value)
 
 
 def _loaded(data: bytes | None) -> object:

@@ -34,7 +34,7 @@ STATED = (
 )
 NESTED = "class Site:\n    @dataclass(frozen=True)\n    class Page:\n        number: int\nPage = Site.Page\n"
 KINDS = {"dataclass": DATACLASS, "named tuple": NAMED_TUPLE, "enum": ENUM, "stated": STATED, "nested": NESTED}
-HEAD = "from dataclasses import dataclass\nfrom enum import Enum\nfrom typing import NamedTuple\n"
+HEAD = "from dataclasses import dataclass, field\nfrom enum import Enum\nfrom typing import NamedTuple\n"
 
 
 @pytest.fixture
@@ -143,6 +143,11 @@ def test_a_class_that_has_moved_is_the_same_class(kind, place, module, tmp_path)
     assert first | run(place, module(AFTER, KINDS[kind]), checkpoint) == whole
 
 
+STORED_VALUES = {
+    "dataclass of two": "@dataclass(frozen=True)\nclass Page:\n    number: int\n    size: int = 0\n",
+    "slots": "@dataclass(frozen=True, slots=True)\nclass Page:\n    number: int\n    size: int\n",
+}
+"""Classes of values that are no keys."""
 EDITS: dict[str, tuple[str, str, Callable[[type], Callable[[int], object]], str]] = {
     "gone": ("dataclass", "", lambda page: str, "is no longer in the program"),
     "a member gone": ("enum", "class Page(Enum):\n    ZERO = 0\n", lambda page: lambda number: page(0), "has changed"),
@@ -150,8 +155,40 @@ EDITS: dict[str, tuple[str, str, Callable[[type], Callable[[int], object]], str]
         "named tuple",
         "class Page(NamedTuple):\n    number: int\n    size: int\n",
         lambda page: lambda number: page(number, 0),
-        "has changed",
+        "had the fields number and now has number, size, without a plain default for each",
     ),
+    "a field in front": (
+        "named tuple",
+        "class Page(NamedTuple):\n    size: int\n    number: int = 0\n",
+        lambda page: lambda number: page(0, number),
+        "had the fields number and now has size, number",
+    ),
+    "a field renamed": (
+        "named tuple",
+        "class Page(NamedTuple):\n    size: int\n",
+        lambda page: page,
+        "had the fields number and now has size",
+    ),
+    "a dataclass's field renamed": (
+        "dataclass of two",
+        "@dataclass(frozen=True)\nclass Page:\n    number: int\n    total: int = 0\n",
+        lambda page: page,
+        "had the fields number, size and now has number, total",
+    ),
+    "a dataclass's field more": (
+        "dataclass of two",
+        "@dataclass(frozen=True)\nclass Page:\n    number: int\n    size: int = 0\n"
+        "    all: list = field(default_factory=list, compare=False)\n",
+        lambda page: page,
+        "had the fields number, size and now has number, size, all, without a plain default for each",
+    ),
+    "slots in another order": (
+        "slots",
+        "@dataclass(frozen=True, slots=True)\nclass Page:\n    size: int\n    number: int\n",
+        lambda page: lambda number: page(0, number),
+        "had the fields number, size and now has size, number",
+    ),
+    "another kind": ("named tuple", DATACLASS, lambda page: page, "was a named tuple and is a dataclass now"),
 }
 
 
@@ -159,15 +196,32 @@ EDITS: dict[str, tuple[str, str, Callable[[type], Callable[[int], object]], str]
 @pytest.mark.parametrize("edit", EDITS)
 def test_a_class_that_is_gone_or_has_changed_is_named(edit, place, module, tmp_path):
     kind, source, maker, said = EDITS[edit]
-    if edit == "a field more" and "keys" in place:
-        said = "had the fields (number) in keys and now has (number,size)"
+    if "keys" in place and kind in STORED_VALUES:
+        return
+    if "keys" in place and "field" in edit:
+        said = "had the fields (number) in keys and now has ("
+    elif "keys" in place and edit == "another kind":
+        said = "was another kind of class in keys (dataclass, named tuple or enumeration)"
     checkpoint = str(tmp_path / "checkpoint")
-    run(place, module(BEFORE, KINDS[kind]), checkpoint, dies=True)
+    first = module(BEFORE, (KINDS | STORED_VALUES)[kind])
+    run(place, (lambda number: first(number, 0)) if kind in STORED_VALUES else first, checkpoint, dies=True)
     page = module(BEFORE, source)
     with pytest.raises(StoredClassError) as raised:
         run(place, maker(page), checkpoint)
     assert f"stored data names {BEFORE}.Page, which {said}" in str(raised.value)
     assert raised.value.step in ("Sum", "Group", "List", "Remember")
+
+
+@pytest.mark.parametrize("place", ["of_group_values", "of_accumulators", "of_state"])
+def test_a_named_tuple_may_get_a_field_with_a_default_at_its_end(place, module, tmp_path):
+    checkpoint = str(tmp_path / "checkpoint")
+    longer = f"{NAMED_TUPLE}    size: int = 5\n"
+    whole = run(place, module(BEFORE, longer))
+    first = run(place, module(BEFORE, NAMED_TUPLE), checkpoint, dies=True)
+    assert {epoch: [str(row).replace(", size=5", "") for row in rows] for epoch, rows in whole.items()} == {
+        epoch: [str(row).replace(", size=5", "") for row in rows]
+        for epoch, rows in (first | run(place, module(BEFORE, longer), checkpoint)).items()
+    }
 
 
 @pytest.mark.parametrize("place", ["of_keys", "of_nested_keys"])

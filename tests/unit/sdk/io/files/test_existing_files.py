@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -258,6 +259,35 @@ class TestAppend:
         one.finish(3, ended=True)
         other.deliver(3, receipts[1:])
         assert sorted(read(tmp_path).values()) == ["a", "b"]
+
+
+class TestAnOlderCopyOfTheCheckpoint:
+    """Rows would be there twice, as epochs may be cut in another way."""
+
+    def test_is_refused_before_anything_is_read(self, tmp_path):
+        class CrashAt(OneByOne):
+            def __init__(self, at):
+                super().__init__()
+                self.at = at
+
+            def step(self, name, epoch):
+                if (name, epoch) == ("delivered", self.at):
+                    raise Crash
+
+        out, state = tmp_path / "out", tmp_path / "state"
+        with pytest.raises(Crash):
+            run(out, [*"abcdef"], state, CrashAt(2))
+        shutil.copytree(state, tmp_path / "copy")
+        with pytest.raises(Crash):
+            run(out, [*"abcdef"], state, CrashAt(4))
+        files = {path: path.read_text() for path in out.rglob("*") if path.is_file()}
+        with pytest.raises(
+            FileExistsError, match=r"files are of later epochs than 2, .* from another copy of the chec"
+        ):
+            run(out, [*"abcdef"], tmp_path / "copy")
+        assert {path: path.read_text() for path in out.rglob("*") if path.is_file()} == files
+        run(out, [*"abcdef"], state)
+        assert sorted(read(out).values()) == [*"abcdef"]
 
 
 class TestChangedPipelines:
