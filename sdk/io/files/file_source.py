@@ -13,7 +13,7 @@ from typing import TypedDict
 from headrace.lowlevel.code_pickling import Portable
 from headrace.lowlevel.time import DurationTypes
 from headrace.sdk.io.files.file_times import FileTimeOf, FileTimes, NamePattern
-from headrace.sdk.io.files.filesystem import CompressionTypes, Path, compression_of, match
+from headrace.sdk.io.files.filesystem import CompressionTypes, Path, compression_of, lacks_folder, match
 from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector, FolderReading
 from headrace.sdk.io.files.reading.file_injector import FileInjector
 from headrace.sdk.io.files.reading.pieces import FileFormat, InferringFormat
@@ -55,7 +55,8 @@ class FileSource(Source):
         max_delay: Delay of the watermark behind the greatest timestamp read, in seconds. None for a perfect watermark,
             which waits for the end of the input. For continuous reading without `timestamp`, the delay behind the times
             of the files: give it if a file may appear later than another that was written after it.
-        validate: Whether a file must match when the pipeline is built.
+        validate: Whether a file must match when the pipeline is built; with `continuous`, whether the folder must be
+            there, if it is on this machine.
         continuous: Whether to continue with files that appear later, without end. Files must be renamed into place when
             they are complete; names that begin with `_` or `.` are ignored.
         interval: Time between two checks for new files, in seconds.
@@ -75,7 +76,7 @@ class FileSource(Source):
     Raises:
         TypeError: `pattern` is not a path, or `validate` is not a bool.
         ValueError: The arguments do not fit together.
-        FileNotFoundError: No file matches although `validate` is true.
+        FileNotFoundError: No file matches, or the folder is missing, although `validate` is true.
     """
 
     def __init__(
@@ -104,6 +105,10 @@ class FileSource(Source):
             raise ValueError("file_time, until and expected are for continuous=True only")
         if continuous:
             _check_continuous(timestamp, max_delay, file_time, expected)
+        if validate and continuous and lacks_folder(self._pattern):
+            raise FileNotFoundError(
+                f"no folder is at {self._pattern!r}; correct it, or give validate=False if the folder is made later"
+            )
         if validate and not continuous and not match(self._pattern):
             raise FileNotFoundError(f"no file matches {self._pattern!r}; correct it, or give validate=False")
         compression_of("", compression_type)

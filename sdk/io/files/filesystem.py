@@ -267,6 +267,13 @@ def say_link_to_nothing(path: str) -> None:
         )
 
 
+def lacks_folder(pattern: str) -> bool:
+    """Whether the folder above all that a pattern can match is missing on this machine; other systems are not asked."""
+    search = Search.of(pattern)
+    local = isinstance(search.system, fs.LocalFileSystem)
+    return local and not os.path.isdir(search.folder) and single_file(pattern) is None
+
+
 def single_file(pattern: str) -> MatchedFile | None:
     """The file whose path the pattern is; None if the pattern stands for several files, or for none."""
     system, path = filesystem_of(pattern, _LISTING)

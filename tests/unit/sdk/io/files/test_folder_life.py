@@ -441,3 +441,12 @@ def test_a_file_that_was_passed_over_is_read_when_it_comes_back(tmp_path: Path) 
     now[0] += 2
     (split,) = injector.plan(passed.position, 1, 1).splits
     assert [Path(value).name for batch in split.read() for value in batch.values] == ["b.txt"]
+
+
+def test_a_folder_that_is_misspelt_is_refused_when_built(tmp_path):
+    """A run over nothing would replace the files of an earlier one."""
+    with pytest.raises(FileNotFoundError, match=r"no folder is at '.*/ordrs/\*\.csv'; correct it, or give validate=Fal"):
+        beam.io.ReadFromText(f"{tmp_path}/ordrs/*.csv", continuous=True)
+    beam.io.ReadFromText(f"{tmp_path}/ordrs/*.csv", continuous=True, validate=False)
+    (tmp_path / "orders").mkdir()
+    beam.io.ReadFromText(f"{tmp_path}/orders/*.csv", continuous=True)
