@@ -289,7 +289,8 @@ class ReadFromCsv(LineSource):
         dtype: Types of columns that are not inferred, by name, or one type for all columns: Arrow types or their
             names (`pa.decimal128(12, 2)`, `"decimal128(12, 2)"`, `"float64"`, …), or Python's `str`, `int`, `float`,
             `bool`, `date` and `datetime`.
-        na_values: Texts that stand for null; by default those of Arrow (empty, `NA`, `null`, …).
+        na_values: Texts that stand for null in all columns. By default those of Arrow (empty, `NA`, `null`, …) do so in
+            columns of numbers, dates and times, and columns of text keep them as text.
         compression_type: One of `CompressionTypes`.
         encoding: As for `ReadFromText`.
         delimiter: Another name of `sep`.

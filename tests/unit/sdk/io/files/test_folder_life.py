@@ -445,7 +445,7 @@ def test_a_file_that_was_passed_over_is_read_when_it_comes_back(tmp_path: Path) 
 
 def test_a_folder_that_is_misspelt_is_refused_when_built(tmp_path):
     """A run over nothing would replace the files of an earlier one."""
-    with pytest.raises(FileNotFoundError, match=r"no folder is at '.*/ordrs/\*\.csv'; correct it, or give validate=Fal"):
+    with pytest.raises(FileNotFoundError, match=r"no folder is at '.*/ordrs/\*\.csv'; correct it, or give validate"):
         beam.io.ReadFromText(f"{tmp_path}/ordrs/*.csv", continuous=True)
     beam.io.ReadFromText(f"{tmp_path}/ordrs/*.csv", continuous=True, validate=False)
     (tmp_path / "orders").mkdir()
