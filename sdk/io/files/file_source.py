@@ -105,12 +105,8 @@ class FileSource(Source):
             raise ValueError("file_time, until and expected are for continuous=True only")
         if continuous:
             _check_continuous(timestamp, max_delay, file_time, expected)
-        if validate and continuous and lacks_folder(self._pattern):
-            raise FileNotFoundError(
-                f"no folder is at {self._pattern!r}; correct it, or give validate=False if the folder is made later"
-            )
-        if validate and not continuous and not match(self._pattern):
-            raise FileNotFoundError(f"no file matches {self._pattern!r}; correct it, or give validate=False")
+        if validate:
+            _require_there(self._pattern, continuous)
         compression_of("", compression_type)
         self.compression = compression_type
         self.timestamp = timestamp if not callable(timestamp) else Portable(timestamp, "the function timestamp")
@@ -158,6 +154,15 @@ class FileSource(Source):
             self._delay_of_files,
         )
         return DirectoryInjector(self.file_format(), reading)
+
+
+def _require_there(pattern: str, continuous: bool) -> None:
+    if continuous and lacks_folder(pattern):
+        raise FileNotFoundError(
+            f"no folder is at {pattern!r}; correct it, or give validate=False if the folder is made later"
+        )
+    if not continuous and not match(pattern):
+        raise FileNotFoundError(f"no file matches {pattern!r}; correct it, or give validate=False")
 
 
 def _check_continuous(timestamp: TimestampOf, max_delay: object, file_time: object, expected: object) -> None:
