@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,18 +32,22 @@ NOW = {f"this release: {name}": name for name in make.PROGRAMS}
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Golden checkpoints as this release makes them."""
-    folders = {now: tmp_path_factory.mktemp("golden") / "now" for now in NOW}
-    for now, folder in folders.items():
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Golden checkpoints as this release makes them, each when it is first asked for: there are several processes."""
+
+    @cache
+    def made(now: str) -> Path:
+        folder = tmp_path_factory.mktemp("golden") / "now"
         make.make(folder, NOW[now])
-    return folders
+        return folder
+
+    return made
 
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A copy of a golden checkpoint, with what is expected of it; the original stays as it is."""
-    folder = request.getfixturevalue("fresh")[request.param] if request.param in NOW else make.HERE / request.param
+    folder = request.getfixturevalue("fresh")(request.param) if request.param in NOW else make.HERE / request.param
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     yield copy
