@@ -89,9 +89,15 @@ def module_of(path: str) -> str:
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
-    """What a module may import, also by a text; names of things in a module among them."""
+    """What a module may import, also by a text; names of things in a module among them.
+
+    >>> text = "import a\\nif TYPE_CHECKING:\\n    from b import x\\n    import c\\ndef f():\\n    from d import y"
+    >>> sorted(imported(ast.parse(text + "\\nimport_module('e')")))
+    ['a', 'c', 'd', 'd.y', 'e']
+    """
+    for_types = set(_imports_for_types(tree))
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and not _is_for_types(tree, node):
+        if isinstance(node, ast.ImportFrom) and node.module and node not in for_types:
             yield node.module
             yield from (f"{node.module}.{each.name}" for each in node.names)
         elif isinstance(node, ast.Import):
@@ -100,12 +106,11 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield from (str(each.value) for each in node.args if isinstance(each, ast.Constant))
 
 
-def _is_for_types(tree: ast.AST, node: ast.AST) -> bool:
-    """Whether an import stands below `if TYPE_CHECKING`, so that nothing is imported."""
-    return any(
-        isinstance(each, ast.If) and getattr(each.test, "id", "") == "TYPE_CHECKING" and node in ast.walk(each)
-        for each in ast.walk(tree)
-    )
+def _imports_for_types(tree: ast.AST) -> Iterator[ast.ImportFrom]:
+    """The imports that stand below `if TYPE_CHECKING`, so that nothing is imported."""
+    for each in ast.walk(tree):
+        if isinstance(each, ast.If) and getattr(each.test, "id", "") == "TYPE_CHECKING":
+            yield from (node for node in ast.walk(each) if isinstance(node, ast.ImportFrom))
 
 
 def circles(imports: Mapping[str, Iterable[str]]) -> list[set[str]]:
