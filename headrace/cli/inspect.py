@@ -14,6 +14,7 @@ from headrace.cli.ending import MisuseError, endings
 from headrace.cli.tables import Column, Figures, print_facts, print_table, ranges
 from headrace.lowlevel import CheckpointError, CheckpointView
 from headrace.sdk.recording.checkpoint_report import Report, plain, report_of
+from headrace.ui.snapshots.stored_state import first_keys
 
 Place = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Directory or URL of a checkpoint.")]
 
@@ -36,7 +37,7 @@ def inspect(
     with endings():
         view = view_of(checkpoint, at_epoch)
         if step is not None:
-            _print_keys(view, step, limit, as_json)
+            _print_keys_as_json(view, step, limit) if as_json else _print_keys(view, step, limit)
             return
         report = report_of(view, timers)
     if as_json:
@@ -125,11 +126,33 @@ _PENDING: Sequence[Column] = (
 )
 
 
-def _print_keys(view: CheckpointView, step: str, limit: int, as_json: bool) -> None:
-    """Print the stored state of up to `limit` keys of a step."""
+def _print_keys(view: CheckpointView, step: str, limit: int) -> None:
+    """Print what is stored of up to `limit` keys of a step, and their timers."""
+    _require_step(view, step)
+    found = first_keys(view, step, limit)
+    for key, entries in found.items():
+        typer.echo(key)
+        for entry in entries:
+            typer.echo(f"  {'  '.join(map(_told, *zip(*entry.fields.items(), strict=True)))}")
+    if not found:
+        typer.echo(f"nothing is stored of {step}")
+
+
+def _told(name: str, text: str) -> str:
+    if name in ("cell", "value"):
+        return text
+    return f"{text} bytes" if name == "bytes" else f"{name} {text}"
+
+
+def _require_step(view: CheckpointView, step: str) -> None:
     if step not in view.computations():
         known = ", ".join(view.computations()) or "none"
         raise MisuseError(f"the checkpoint has no step {step!r} that keeps state (steps: {known}); correct --step")
+
+
+def _print_keys_as_json(view: CheckpointView, step: str, limit: int) -> None:
+    """Print the sizes of the cells of up to `limit` keys of a step, or their columns."""
+    _require_step(view, step)
     rows: list[dict[str, object]] = []
     coder = view.coder_of(step)
     for state in view.states(step):
@@ -143,10 +166,4 @@ def _print_keys(view: CheckpointView, step: str, limit: int, as_json: bool) -> N
         if len(rows) == limit:
             break
         rows.append({"key": plain(line.key), "columns": plain(dict(line.columns))})
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1))
-        return
-    for row in rows:
-        typer.echo("  ".join(f"{name}={value}" for name, value in row.items()))
-    if not rows:
-        typer.echo(f"nothing is stored of {step}")
+    typer.echo(json.dumps(rows, indent=1))

@@ -51,7 +51,9 @@ def find_runner(wanted: Runner | str | None) -> Runner:
     known = _RUNNERS.get(name.rpartition(".")[2].lower())
     if known is None:
         origin = "" if wanted else " (from the environment variable HEADRACE_RUNNER)"
-        raise ValueError(f"no runner is named {name!r}{origin}; use 'LocalRunner' or 'SparkRunner'")
+        raise ValueError(
+            f"no runner is named {name!r}{origin}; use 'local' or 'spark', or 'LocalRunner' or 'SparkRunner'"
+        )
     return cast(Runner, _loaded(known)())
 
 

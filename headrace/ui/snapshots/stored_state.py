@@ -12,6 +12,7 @@ from itertools import islice
 from headrace.lowlevel import CheckpointView
 from headrace.lowlevel.checkpoint.inspection.values import StoredLine, StoredState
 from headrace.lowlevel.coders.coder import STANDARD_KEYS, key_hash_of
+from headrace.lowlevel.watermarks.explain import date_of
 from headrace.sdk.model.short_text import text_of
 from headrace.sdk.recording.checkpoint_recording import recording_at
 from headrace.sdk.recording.checkpoint_report import instant, purpose_of
@@ -141,6 +142,25 @@ def entries_of_key(view: CheckpointView, step: str, key: str) -> list[KeyEntry]:
     return found
 
 
+def first_keys(view: CheckpointView, step: str, most: int) -> dict[str, list[KeyEntry]]:
+    """Everything that is stored of up to `most` keys, by the text of the key, with their next timers.
+
+    Raises `UnknownStepError`.
+    """
+    _require(view, step)
+    found: dict[str, list[KeyEntry]] = {}
+    for state in islice(view.states(step), most):
+        found.setdefault(_written(state.key), []).extend(_of_state(view, step, state))
+    for line in islice(view.lines(step), most):
+        columns = KeyEntry({name: column_text(name, value) for name, value in line.columns.items()})
+        found.setdefault(_written(line.key), []).append(columns)
+    for timer in view.timers(step, limit=most):
+        due = timer.domain.name.lower().replace("_", " ")
+        fields = {"cell": "timer", "for": purpose_of(view, timer), "due": f"{date_of(timer.timestamp)} ({due})"}
+        found.setdefault(_written(timer.key), []).append(KeyEntry(fields))
+    return dict(islice(found.items(), most))
+
+
 def entries_of_id(view: CheckpointView, step: str, key: str) -> list[KeyEntry]:
     """Everything that is stored of a key of `largest_keys`, by its id. Raises `UnknownStepError`."""
     _require(view, step)
@@ -185,7 +205,7 @@ def _of_state(view: CheckpointView, step: str, state: StoredState) -> Iterator[K
 
 def _contents(data: bytes) -> dict[str, str]:
     value = value_text(data)
-    return {"bytes": f"{len(data):,}"} | ({} if value.startswith(("b'", 'b"')) else {"value": value})
+    return ({} if value.startswith(("b'", 'b"')) else {"value": value}) | {"bytes": f"{len(data):,}"}
 
 
 def _require(view: CheckpointView, step: str) -> None:

@@ -6,7 +6,9 @@ which files keep appearing is the time of the oldest unfinished file (MillWheel 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from os import PathLike, fspath
 from typing import TypedDict
 
@@ -94,8 +96,11 @@ class FileSource(Source):
         expected: Callable[[Sequence[str]], Iterable[str]] | None = None,
         allow_missing: bool = False,
         max_ahead: DurationTypes | None = 86_400,
+        **others: object,
     ) -> None:
         super().__init__()
+        for name in others:
+            raise TypeError(_unknown_argument(type(self), name))
         if not isinstance(pattern, (str, PathLike)):
             raise TypeError(f"{type(self).__name__} takes the path of a file, or a pattern, got {pattern!r:.200}")
         self._pattern = fspath(pattern)
@@ -154,6 +159,14 @@ class FileSource(Source):
             self._delay_of_files,
         )
         return DirectoryInjector(self.file_format(), reading)
+
+
+def _unknown_argument(kind: type, name: str) -> str:
+    known = {*inspect.signature(kind).parameters, *ReadOptions.__annotations__} - {"options", "others"}
+    near = get_close_matches(name, known, 1)
+    return f"{kind.__name__} has no argument {name!r}; " + (
+        f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
+    )
 
 
 def _require_there(pattern: str, continuous: bool) -> None:

@@ -85,6 +85,45 @@ def test_inspect_breaks_no_time_and_fits_the_terminal(checkpoint: Path, columns:
         assert longest <= columns
 
 
+STATEFUL = """
+import headrace as beam
+from headrace.transforms import userstate
+from headrace.transforms.timeutil import TimeDomain
+
+class Visits(beam.DoFn):
+    COUNT = userstate.CombiningValueStateSpec("count", sum)
+    LAST = userstate.ReadModifyWriteStateSpec("last")
+    REMIND = userstate.TimerSpec("remind", TimeDomain.WATERMARK)
+
+    def process(self, pair, count=beam.DoFn.StateParam(COUNT), last=beam.DoFn.StateParam(LAST),
+                remind=beam.DoFn.TimerParam(REMIND)):
+        count.add(1)
+        last.write({"page": pair[1]})
+        remind.set(1_000_000_000)
+
+    @userstate.on_timer(REMIND)
+    def send(self):
+        pass
+
+def pipeline(pipeline):
+    visits = pipeline | beam.Create([("ann", "a"), ("bob", "b"), ("ann", "c"), ("zoe", "z")])
+    visits | "Visits" >> beam.ParDo(Visits())
+"""
+
+
+def test_inspect_shows_the_state_and_timers_of_a_step_by_name(folder: Path) -> None:
+    (folder / "visits.py").write_text(STATEFUL)
+    said("run", "visits.py", *RUN, "--checkpoint=state", "-o", "max_records_per_epoch=3")
+    lines = said("inspect", "state", "--at-epoch=1", "--step=Visits").splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == ["ann", "bob"]
+    of_ann = lines[: lines.index("bob")]
+    assert re.fullmatch(r"  state 'count'  2  \d+ bytes", of_ann[1])
+    assert re.fullmatch(r"  state 'last'  {'page': 'c'}  \d+ bytes", of_ann[2])
+    assert "  timer  for remind  due 2001-09-09T01:46:40Z (low watermark)" in of_ann
+    few = said("inspect", "state", "--at-epoch=1", "--step=Visits", "--limit=1").splitlines()
+    assert [line for line in few if not line.startswith(" ")] == ["ann"]
+
+
 def test_inspect_has_no_internals_but_in_json(checkpoint: Path) -> None:
     text = said("inspect", "state", "--at-epoch=8")
     assert re.search(r"in the log  1 to \d+$", text, re.M)
