@@ -52,7 +52,7 @@ def test_the_runner_below(given, flags, environment, kind, monkeypatch: pytest.M
 
 
 def test_an_unknown_runner_below_is_refused() -> None:
-    with pytest.raises(ValueError, match="no runner is named 'FlinkRunner'; use 'LocalRunner' or 'SparkRunner'"):
+    with pytest.raises(ValueError, match="no runner is named 'FlinkRunner'; use 'local' or 'spark', or "):
         run("--headrace_runner=FlinkRunner")
 
 

@@ -99,13 +99,8 @@ class FileSource(Source):
         **others: object,
     ) -> None:
         super().__init__()
-        for name in others:
-            raise TypeError(_unknown_argument(type(self), name))
-        if not isinstance(pattern, (str, PathLike)):
-            raise TypeError(f"{type(self).__name__} takes the path of a file, or a pattern, got {pattern!r:.200}")
+        _check_arguments(type(self), pattern, validate, others)
         self._pattern = fspath(pattern)
-        if not isinstance(validate, bool):
-            raise TypeError(f"validate is True or False, got {validate!r:.200}; arguments have the order of Beam's")
         if not continuous and (file_time or until or expected):
             raise ValueError("file_time, until and expected are for continuous=True only")
         if continuous:
@@ -161,12 +156,16 @@ class FileSource(Source):
         return DirectoryInjector(self.file_format(), reading)
 
 
-def _unknown_argument(kind: type, name: str) -> str:
-    known = {*inspect.signature(kind).parameters, *ReadOptions.__annotations__} - {"options", "others"}
-    near = get_close_matches(name, known, 1)
-    return f"{kind.__name__} has no argument {name!r}; " + (
-        f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
-    )
+def _check_arguments(kind: type, pattern: object, validate: object, others: Iterable[str]) -> None:
+    for name in others:
+        known = {*inspect.signature(kind).parameters, *ReadOptions.__annotations__} - {"options", "others"}
+        near = get_close_matches(name, known, 1)
+        remedy = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
+        raise TypeError(f"{kind.__name__} has no argument {name!r}; {remedy}")
+    if not isinstance(pattern, (str, PathLike)):
+        raise TypeError(f"{kind.__name__} takes the path of a file, or a pattern, got {pattern!r:.200}")
+    if not isinstance(validate, bool):
+        raise TypeError(f"validate is True or False, got {validate!r:.200}; arguments have the order of Beam's")
 
 
 def _require_there(pattern: str, continuous: bool) -> None:

@@ -26,7 +26,7 @@ class TestRunners:
         assert isinstance(find_runner(None), LocalRunner)
 
     def test_an_unknown_name(self, monkeypatch):
-        with pytest.raises(ValueError, match=r"no runner is named 'FlinkRunner'; use 'LocalRunner' or 'SparkRunner'"):
+        with pytest.raises(ValueError, match=r"no runner is named 'FlinkRunner'; use 'local' or 'spark', or "):
             find_runner("FlinkRunner")
         monkeypatch.setenv("HEADRACE_RUNNER", "flink")
         with pytest.raises(ValueError, match=r"'flink' \(from the environment variable HEADRACE_RUNNER\)"):
