@@ -195,14 +195,17 @@ def dumps(value: object) -> bytes:
 
     Raises the error of `pickle` for a value that has no pickled form.
     """
-    if type(value) in _WITHOUT_CLASSES:
-        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    if type(value) in _BUILTIN and not (isinstance(value, list) and value and type(value[0]) not in _BUILTIN):
+        data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        # The instruction that names a class is not there. The other way takes longer.
+        if pickle.STACK_GLOBAL not in data:
+            return data
     buffer = io.BytesIO()
     _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
     return buffer.getvalue()
 
 
-_WITHOUT_CLASSES = frozenset({type(None), bool, int, float, str, bytes})
+_BUILTIN = frozenset({type(None), bool, int, float, str, bytes, tuple, list, dict, set, frozenset})
 
 
 class _Pickler(pickle.Pickler):
