@@ -290,8 +290,7 @@ def test_what_a_checkpoint_shows(tmp_path: Path) -> None:
     ]
     assert [(hold.key, hold.timestamp) for hold in view.holders()] == [("anna", 10)]
     text = CliRunner().invoke(app, ["inspect", str(tmp_path), "--at-epoch=2", "--step=step"]).stdout
-    assert "key=boris  state_bytes=17  cells={}  state={'total': 2, 'share': 0.0, 'seen': False}" in text
-    assert "columns={'timestamp': 35, 'hold': 20, 'value': 2}" in text
+    assert "boris\n  state  {'seen': False, 'share': 0.0, 'total': 2}\n  timestamp 35  hold 20  2\n" in text
 
 
 def test_running_sums_begin_where_they_are_told() -> None:
