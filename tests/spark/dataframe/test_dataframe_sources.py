@@ -142,7 +142,7 @@ def test_or_is_set_apart(spark: SparkSession) -> None:
 
 def test_other_runners_say_who_reads_frames(spark: SparkSession) -> None:
     topology, _ = counting(DataFrameInjector(keyed(spark, 1), "at", None))
-    with pytest.raises(TypeError, match="SparkRunner"):
+    with pytest.raises(StepError, match=r"step 'in' raised(.|\n)*read by the Spark runner only"):
         LocalRunner().run_topology(topology)
 
 

@@ -93,6 +93,7 @@ def test_a_file_that_appears_late_is_not_late_with_a_delay(tmp_path):
 
     def watermark(**options: object) -> int:
         folder = tmp_path / str(len(options))
+        folder.mkdir()
         source = beam.io.ReadFromText(f"{folder}/*.txt", continuous=True, interval=0.0, **options)
         injector = source.injector()
         os.utime(write(folder / "b.txt", "new\n"), (NOW, NOW))
