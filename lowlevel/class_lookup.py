@@ -195,17 +195,20 @@ def dumps(value: object) -> bytes:
 
     Raises the error of `pickle` for a value that has no pickled form.
     """
-    if type(value) in _BUILTIN and not (isinstance(value, list) and value and type(value[0]) not in _BUILTIN):
-        data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    kind = type(value)
+    if kind in _BUILTIN and (kind is not list or not value or type(cast("list[object]", value)[0]) in _BUILTIN):
+        data = _pickled(value, _PROTOCOL)
         # The instruction that names a class is not there. The other way takes longer.
-        if pickle.STACK_GLOBAL not in data:
+        if _NAMES_CLASS not in data:
             return data
     buffer = io.BytesIO()
-    _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
+    _Pickler(buffer, _PROTOCOL).dump(value)
     return buffer.getvalue()
 
 
 _BUILTIN = frozenset({type(None), bool, int, float, str, bytes, tuple, list, dict, set, frozenset})
+# State is pickled for each key: names of this module are found sooner than attributes of another.
+_pickled, _PROTOCOL, _NAMES_CLASS = pickle.dumps, pickle.HIGHEST_PROTOCOL, pickle.STACK_GLOBAL
 
 
 class _Pickler(pickle.Pickler):
