@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from itertools import chain
@@ -225,34 +225,53 @@ def cut(
     """
     share = max(1, -(-limit // max(1, splits)))
     rest = deque(unread)
-    tasks: list[list[Split]] = []
-    total = in_task = 0
-    while total < limit:
+    tasks = _Tasks(share)
+    while tasks.total < limit:
         if not rest:
             if (following := take()) is None:
                 break
             rest.append(following)
         if format_.is_divided(rest[0].file):
             rest[0] = _as_it_is(rest[0], format_, changed)
-        found = _piece(format_, rest[0], min(share, limit - total), allow_missing)
+        found = _piece(format_, rest[0], min(share, limit - tasks.total), allow_missing)
         if found is None:
             gone = rest.popleft()
             if not gone.offset:
                 missing(gone.file)
             continue
         piece, count, offset = found
-        if not tasks or in_task >= share:
-            tasks.append([])
-            in_task = 0
-        tasks[-1].append(piece)
-        total, in_task = total + max(1, count), in_task + count
+        tasks.add(piece, count)
         if offset is None:
             rest.popleft()
         else:
             rest[0] = replace(rest[0], offset=offset, mark="")
     if rest and rest[0].offset and not rest[0].mark and format_.is_divided(rest[0].file):
         rest[0] = replace(rest[0], mark=_marked(format_, rest[0]))
-    return [task[0] if len(task) == 1 else Pieces(tuple(task)) for task in tasks], tuple(rest)
+    return tasks.splits(), tuple(rest)
+
+
+@dataclass
+class _Tasks:
+    """The pieces for tasks of about `share` records each."""
+
+    share: int
+    total: int = 0
+    """Records of all tasks; a piece counts as one at least."""
+    in_task: int = 0
+    """Records of the last task."""
+    pieces: list[list[Split]] = field(default_factory=list)
+
+    def add(self, piece: Split, count: int) -> None:
+        """Add a piece of so many records to the last task, or to a new one if that has its share."""
+        if not self.pieces or self.in_task >= self.share:
+            self.pieces.append([])
+            self.in_task = 0
+        self.pieces[-1].append(piece)
+        self.total, self.in_task = self.total + max(1, count), self.in_task + count
+
+    def splits(self) -> list[Split]:
+        """One split for each task."""
+        return [task[0] if len(task) == 1 else Pieces(tuple(task)) for task in self.pieces]
 
 
 def _piece(
