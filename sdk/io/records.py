@@ -65,17 +65,28 @@ def json_of(element: object) -> str:
 def _equal_names(value: object) -> tuple[object, object] | None:
     """Two keys of a dict within a value that JSON writes as the same name."""
     if isinstance(value, dict):
-        if any(type(key) is not str for key in value):
-            names: dict[str, object] = {}
-            for key in value:
-                text = key if isinstance(key, str) else json.dumps(key, default=str)
-                if text in names:
-                    return names[text], key
-                names[text] = key
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
+        if {*map(type, value)} - {str} and (found := _equal_keys(value)) is not None:
+            return found
+        items: Iterable[object] = value.values()
+    elif isinstance(value, (list, tuple)):
+        items = value
+    else:
         return None
-    return next((found for each in value if (found := _equal_names(each)) is not None), None)
+    # Each record comes here, and most values within are neither.
+    for each in items:
+        if isinstance(each, (dict, list, tuple)) and (found := _equal_names(each)) is not None:
+            return found
+    return None
+
+
+def _equal_keys(value: Mapping[object, object]) -> tuple[object, object] | None:
+    names: dict[str, object] = {}
+    for key in value:
+        text = key if isinstance(key, str) else json.dumps(key, default=str)
+        if text in names:
+            return names[text], key
+        names[text] = key
+    return None
 
 
 def _no_json(value: object, place: str) -> tuple[str, object] | None:
