@@ -65,18 +65,22 @@ def json_of(element: object) -> str:
 def _equal_names(value: object) -> tuple[object, object] | None:
     """Two keys of a dict within a value that JSON writes as the same name."""
     if isinstance(value, dict):
-        if {*map(type, value)} - {str} and (found := _equal_keys(value)) is not None:
+        if {*map(type, value)} != _TEXT and (found := _equal_keys(value)) is not None:
             return found
         items: Iterable[object] = value.values()
     elif isinstance(value, (list, tuple)):
         items = value
     else:
         return None
-    # Each record comes here, and most values within are neither.
-    for each in items:
+    # Each record comes here, and most have no records within.
+    for each in items if {*map(type, items)} - _PLAIN else ():
         if isinstance(each, (dict, list, tuple)) and (found := _equal_names(each)) is not None:
             return found
     return None
+
+
+_TEXT = {str}
+_PLAIN = {str, int, float, bool, type(None)}
 
 
 def _equal_keys(value: Mapping[object, object]) -> tuple[object, object] | None:
