@@ -3,7 +3,7 @@
 from headrace.cli import early_signals
 
 # The first thing of all: the other imports take a second.
-early_signals.heed()
+early_signals.handle_signals()
 
 from headrace.cli.app import app  # noqa: E402
 

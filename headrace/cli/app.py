@@ -31,7 +31,7 @@ SUMMARIES = {
 """Maps each command to the first line of its help; the module with the name of the command has the full help."""
 
 
-def _loaded(name: str) -> _Command:
+def _command_of(name: str) -> _Command:
     function = getattr(import_module(f"headrace.cli.{name}"), name)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.command(name, cls=PipelineCommand, help=_paragraphs(function.__doc__ or SUMMARIES[name]))(function)
@@ -57,7 +57,7 @@ class _Commands(TyperGroup):
 
     def resolve_command(self, ctx: _Context, args: list[str]) -> tuple[str | None, _Command, list[str]]:
         name, _, rest = super().resolve_command(ctx, args)
-        return name, None if name is None else _loaded(name), rest
+        return name, None if name is None else _command_of(name), rest
 
 
 app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)

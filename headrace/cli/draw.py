@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.ending import MisuseError, endings
+from headrace.cli.ending import MisuseError, as_misuse, endings
 from headrace.cli.run import Options, Target, flags_of
 from headrace.cli.target import Program, load
 from headrace.lowlevel.topology.topology import Topology
@@ -71,7 +71,5 @@ def _text(drawing: Diagram, output: Path | None) -> str:
         raise MisuseError(
             f"--output {output} ends in {output.suffix or 'nothing'}; give a name that ends in .svg or .mmd"
         )
-    try:
+    with as_misuse(ImportError):
         return svg(drawing)
-    except ImportError as error:
-        raise MisuseError(str(error)) from error

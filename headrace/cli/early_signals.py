@@ -17,7 +17,7 @@ def end_process(number: int, frame: FrameType | None) -> None:
     os._exit(128 + number)
 
 
-def heed() -> None:
+def handle_signals() -> None:
     """Set the handler for the signals that nobody handles or ignores."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:

@@ -41,21 +41,30 @@ def endings() -> Iterator[None]:
     try:
         yield
     except (MisuseError, PlaceError) as error:
-        raise _end(str(error), Ending.MISUSED) from error
+        raise _exit_with(str(error), Ending.MISUSED) from error
     except FencedError as error:
-        raise _end(str(error), Ending.REPLACED) from error
+        raise _exit_with(str(error), Ending.REPLACED) from error
     except HeadraceError as error:
-        raise _end(str(error), Ending.FAILED) from error
+        raise _exit_with(str(error), Ending.FAILED) from error
     except KeyboardInterrupt as stop:
-        say(errors, "interrupted: nothing has run")
+        print_message(errors, "interrupted: nothing has run")
         raise typer.Exit(Ending.INTERRUPTED) from stop
 
 
-def _end(message: str, ending: Ending) -> typer.Exit:
-    say(errors, Text("error: ", style="bold red") + Text(message))
+@contextmanager
+def as_misuse(*kinds: type[Exception]) -> Iterator[None]:
+    """Turn an error of these kinds that is raised inside into a `MisuseError` of the same text."""
+    try:
+        yield
+    except kinds as error:
+        raise MisuseError(str(error)) from error
+
+
+def _exit_with(message: str, ending: Ending) -> typer.Exit:
+    print_message(errors, Text("error: ", style="bold red") + Text(message))
     return typer.Exit(ending)
 
 
-def say(console: Console, message: Text | str) -> None:
+def print_message(console: Console, message: Text | str) -> None:
     """Print a message: wrapped between words at a terminal, else on one line, for programs that read the output."""
     console.print(message, soft_wrap=not console.is_terminal, markup=False)

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from headrace.cli.ending import MisuseError, endings
+from headrace.cli.ending import MisuseError, as_misuse, endings
 from headrace.cli.inspect import view_of
 from headrace.cli.run import Options, Target, flags_of
 from headrace.cli.target import Program, load
@@ -45,7 +45,7 @@ def explain(
     with endings():
         program = load(target, None, flags_of(option or []))
         strategies = [] if isinstance(program, Topology) else _strategies(program, step)
-        held = [] if checkpoint is None else _held(program, checkpoint, step)
+        held = [] if checkpoint is None else _explanations(program, checkpoint, step)
     if as_json:
         steps, watermarks = list(map(_strategy_fields, strategies)), list(map(_watermark_fields, held))
         typer.echo(json.dumps({"steps": steps, "watermarks": watermarks}, indent=1))
@@ -71,7 +71,7 @@ def _strategies(pipeline: Pipeline, step: str | None) -> list[ExecutionStrategy]
     return found
 
 
-def _held(program: Program, checkpoint: str, step: str | None) -> list[Explanation]:
+def _explanations(program: Program, checkpoint: str, step: str | None) -> list[Explanation]:
     topology = program.topology() if isinstance(program, Pipeline) else program
     if (manifest := view_of(checkpoint).manifest) is None:
         raise MisuseError(f"nothing is committed yet in {hidden(checkpoint)}")
@@ -81,10 +81,8 @@ def _held(program: Program, checkpoint: str, step: str | None) -> list[Explanati
     steps = list(topology.keyed) if step is None else [step]
     if isinstance(program, Pipeline):
         steps = [name for name in steps if name in topology.keyed]
-    try:
+    with as_misuse(TopologyError):
         return [why(topology, watermark_state, name) for name in steps]
-    except TopologyError as error:
-        raise MisuseError(str(error)) from error
 
 
 def _require_same(location: str, manifest: Manifest, topology: Topology) -> None:

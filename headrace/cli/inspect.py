@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Annotated, cast
 
 import typer
 from rich.console import Console
 
-from headrace.cli.ending import MisuseError, endings
+from headrace.cli.ending import MisuseError, as_misuse, endings
 from headrace.cli.tables import Column, Figures, print_facts, print_table, ranges
 from headrace.lowlevel import CheckpointError, CheckpointView
 from headrace.sdk.recording.checkpoint_report import Report, plain, report_of
-from headrace.ui.snapshots.stored_state import first_keys
+from headrace.ui.snapshots.stored_state import UnknownStepError, first_keys, require_step
 
 Place = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Directory or URL of a checkpoint.")]
 
@@ -37,7 +38,8 @@ def inspect(
     with endings():
         view = view_of(checkpoint, at_epoch)
         if step is not None:
-            _print_keys_as_json(view, step, limit) if as_json else _print_keys(view, step, limit)
+            _require_step(view, step)
+            (_print_keys_as_json if as_json else _print_keys)(view, step, limit)
             return
         report = report_of(view, timers)
     if as_json:
@@ -48,11 +50,9 @@ def inspect(
 
 def view_of(place: str, epoch: int | None = None) -> CheckpointView:
     """Return a view of a checkpoint at its last commit, or at an earlier epoch. Raises `MisuseError`."""
-    try:
+    with as_misuse(CheckpointError):
         view = CheckpointView.of(place)
         return view if epoch is None else view.at_epoch(epoch)
-    except CheckpointError as error:
-        raise MisuseError(str(error)) from error
 
 
 def _print(report: Report, console: Console) -> None:
@@ -88,7 +88,7 @@ def _date(name: str) -> Callable[[Figures], str]:
     return lambda row: str(cast("Mapping[str, object]", row[name])["date"])
 
 
-def _held(row: Figures) -> str:
+def _holder(row: Figures) -> str:
     if (held := cast("Mapping[str, object] | None", row["held_by"])) is None:
         return ""
     return f"key {held['key']!r}, {held['for'] or 'a hold'}, at {_date('at')(held)}"
@@ -103,7 +103,7 @@ _WATERMARKS: Sequence[Column] = (
     ("step", _text("step")),
     ("input", _date("input")),
     ("output", _date("output")),
-    ("held by", _held),
+    ("held by", _holder),
 )
 _STORED = ("keys", "lines", "cells", "timers", "ids")
 _STATE: Sequence[Column] = (
@@ -128,42 +128,37 @@ _PENDING: Sequence[Column] = (
 
 def _print_keys(view: CheckpointView, step: str, limit: int) -> None:
     """Print what is stored of up to `limit` keys of a step, and their timers."""
-    _require_step(view, step)
     found = first_keys(view, step, limit)
     for key, entries in found.items():
         typer.echo(key)
         for entry in entries:
-            typer.echo(f"  {'  '.join(map(_told, *zip(*entry.fields.items(), strict=True)))}")
+            typer.echo(f"  {'  '.join(map(_entry_text, *zip(*entry.fields.items(), strict=True)))}")
     if not found:
         typer.echo(f"nothing is stored of {step}")
 
 
-def _told(name: str, text: str) -> str:
+def _entry_text(name: str, text: str) -> str:
     if name in ("cell", "value"):
         return text
     return f"{text} bytes" if name == "bytes" else f"{name} {text}"
 
 
 def _require_step(view: CheckpointView, step: str) -> None:
-    if step not in view.computations():
-        known = ", ".join(view.computations()) or "none"
-        raise MisuseError(f"the checkpoint has no step {step!r} that keeps state (steps: {known}); correct --step")
+    try:
+        require_step(view, step)
+    except UnknownStepError as error:
+        raise MisuseError(f"{error}; correct --step") from error
 
 
 def _print_keys_as_json(view: CheckpointView, step: str, limit: int) -> None:
     """Print the sizes of the cells of up to `limit` keys of a step, or their columns."""
-    _require_step(view, step)
     rows: list[dict[str, object]] = []
     coder = view.coder_of(step)
-    for state in view.states(step):
-        if len(rows) == limit:
-            break
+    for state in islice(view.states(step), limit):
         cells = {repr(name): len(data) for name, data in state.cells.items()}
         data = state.state if isinstance(state.state, bytes) else b""
         row: dict[str, object] = {"key": plain(state.key), "state_bytes": len(data), "cells": cells}
         rows.append(row if coder is None else row | {"state": plain(coder.decode(data))})
-    for line in view.lines(step):
-        if len(rows) == limit:
-            break
+    for line in islice(view.lines(step), limit - len(rows)):
         rows.append({"key": plain(line.key), "columns": plain(dict(line.columns))})
     typer.echo(json.dumps(rows, indent=1))

@@ -118,12 +118,12 @@ def new(
         if not name.isidentifier():
             raise MisuseError(
                 f"{name!r} cannot be the name of a Python module, which is letters, digits and _ and does not begin "
-                f"with a digit; try `headrace new {folder.with_name(_possible(name))}`"
+                f"with a digit; try `headrace new {folder.with_name(_possible_name(name))}`"
             )
         if iskeyword(name) or name in _TAKEN:
             raise MisuseError(
                 f"{name!r} is a word or a module of Python's or of Headrace's; try `headrace new "
-                f"{folder.with_name(_possible(name))}`"
+                f"{folder.with_name(_possible_name(name))}`"
             )
         if folder.exists() and not folder.is_dir():
             raise MisuseError(f"{folder} is there and no folder; choose another name")
@@ -136,10 +136,10 @@ def new(
     typer.echo(f"next: cd {folder} && headrace run {name}.py --runner=LocalRunner")
 
 
-def _possible(name: str) -> str:
+def _possible_name(name: str) -> str:
     """Return a valid name for a module that is similar to an invalid one.
 
-    >>> [_possible(name) for name in ("9lives", "my-lives", "class", "..")]
+    >>> [_possible_name(name) for name in ("9lives", "my-lives", "class", "..")]
     ['lives', 'my_lives', 'class_', 'scores']
     """
     found = re.sub(r"\W+", "_", name).strip("_").lstrip("0123456789_") or "scores"

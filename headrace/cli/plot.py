@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headrace import plot as pictures
-from headrace.cli.ending import MisuseError, endings
+from headrace.cli.ending import MisuseError, as_misuse, endings
 from headrace.lowlevel import CheckpointError
 from headrace.sdk.recording.checkpoint_recording import recording_at
 from headrace.sdk.recording.recording import Recording, RecordingError
@@ -36,15 +36,12 @@ def plot(
 
     Example: headrace plot state/scores --step=Totals --output=totals.html
     """
-    with endings():
-        try:
-            recording = recording_at(source)
-            if output is None:
-                _list(recording)
-                return
-            _write(recording, output, step, key, title)
-        except (RecordingError, CheckpointError, ImportError, OSError) as error:
-            raise MisuseError(str(error)) from error
+    with endings(), as_misuse(RecordingError, CheckpointError, ImportError, OSError):
+        recording = recording_at(source)
+        if output is None:
+            _list(recording)
+            return
+        _write(recording, output, step, key, title)
     typer.echo(f"written: {output}")
 
 

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Annotated, Self
 
 import typer
 from rich.console import Console
 
 from headrace.cli.early_signals import end_process
-from headrace.cli.ending import Ending, MisuseError, endings, errors, say
+from headrace.cli.ending import Ending, as_misuse, endings, errors, print_message
 from headrace.cli.target import Program, load
 from headrace.lowlevel.topology.topology import Topology
 from headrace.options.pipeline_options import EngineOptions, PipelineOptions, checkpoint_of
-from headrace.runners.engine.activity import Activity, ActivityReporter
 from headrace.runners.engine.driver.signals import stand_in
-from headrace.runners.engine.options import EpochProgress, run_options
+from headrace.runners.engine.options import run_options
 from headrace.runners.reporting import Reporter, Reporters, reporter_for
 from headrace.runners.reporting.address import PortError
 from headrace.runners.reporting.prometheus import PrometheusReporter
+from headrace.runners.reporting.reporter import LastProgress
 from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.pipeline.record_topology import record_topology
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner, labels_to_record
@@ -83,18 +81,17 @@ def run(
     with endings():
         reporters = _reporters(progress, details, prometheus)
         program = load(target, runner, flags)
-        page = None if ui is None else _page(ui, target, program, flags)
-        progress_seen = _LastProgress(Reporters(*reporters if page is None else (_Announced(page), *reporters)))
-        start = _start(program, runner, flags, progress_seen)
+        if ui is not None:
+            reporters.insert(0, _page(ui, target, program, flags))
+        last = _LastEpoch()
+        start = _start(program, runner, flags, reporter := Reporters(last, *reporters))
         try:
-            with progress_seen.reporter:
+            with as_misuse(PortError), reporter:
                 start()
-        except PortError as error:
-            raise MisuseError(str(error)) from error
         except KeyboardInterrupt as stop:
-            say(errors, progress_seen.interrupted(checkpoint))
+            print_message(errors, last.on_interrupt(checkpoint))
             raise typer.Exit(Ending.INTERRUPTED) from stop
-    say(Console(highlight=False), progress_seen.done())
+    print_message(Console(highlight=False), last.at_end())
 
 
 def flags_of(options: Sequence[str], checkpoint: str | None = None) -> list[str]:
@@ -110,103 +107,65 @@ def flags_of(options: Sequence[str], checkpoint: str | None = None) -> list[str]
 def _reporters(progress: bool, details: bool, prometheus: str | None) -> list[Reporter]:
     reporters: list[Reporter] = [reporter_for(Console(stderr=True, highlight=False), details)] if progress else []
     if prometheus is not None:
-        try:
+        with as_misuse(ImportError, ValueError):
             reporters.append(PrometheusReporter.at(prometheus))
-        except (ImportError, ValueError) as error:
-            raise MisuseError(str(error)) from error
     return reporters
 
 
 def _page(address: str, target: str, program: Program, flags: Sequence[str]) -> PageReporter:
-    """Return the reporter that serves the page of a run."""
+    """Return the reporter that serves the page of a run, and prints its address."""
     options = program.options if isinstance(program, Pipeline) else PipelineOptions(list(flags))
     checkpoint = checkpoint_of(options)
     if checkpoint is not None and checkpoint.startswith("memory:"):
         checkpoint = None
-    try:
+    topology = program.topology if isinstance(program, Pipeline) else lambda: program
+    with as_misuse(ImportError, ValueError):
         host, port = page_address(address)
-        return PageReporter(
-            port,
-            host,
-            checkpoint=checkpoint,
-            topology=program.topology if isinstance(program, Pipeline) else lambda: program,
-            title=target,
-        )
-    except (ImportError, ValueError) as error:
-        raise MisuseError(str(error)) from error
+        return _AnnouncedPage(port, host, checkpoint=checkpoint, topology=topology, title=target)
 
 
-class _Announced:
+class _AnnouncedPage(PageReporter):
     """A page whose address is printed when it begins to be served, before a display that is redrawn in place."""
 
-    def __init__(self, page: PageReporter) -> None:
-        self._page = page
-
     def __enter__(self) -> Self:
-        self._page.__enter__()
-        say(errors, f"page: {self._page.address}")
+        super().__enter__()
+        print_message(errors, f"page: {self.address}")
         return self
 
-    def begin(self, activity: Activity) -> None:
-        self._page.begin(activity)
 
-    def __call__(self, progress: EpochProgress) -> None:
-        self._page(progress)
+class _LastEpoch(LastProgress):
+    """Keeps the progress of the last epoch, for the message at the end."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._page.__exit__(kind, error, trace)
-
-
-@dataclass(slots=True)
-class _LastProgress:
-    """Passes progress on to a reporter, and keeps the progress of the last epoch."""
-
-    reporter: Reporter
-    last: EpochProgress | None = None
-
-    def begin(self, activity: Activity) -> None:
-        if isinstance(self.reporter, ActivityReporter):
-            self.reporter.begin(activity)
-
-    def __call__(self, progress: EpochProgress) -> None:
-        self.last = progress
-        self.reporter(progress)
-
-    def done(self) -> str:
+    def at_end(self) -> str:
         """Return the message for the end of the input."""
-        if self.last is None:
+        if (last := self._last) is None:
             return "done: there was nothing left to do"
-        last = self.last
         numbers = (
             f"{last.records_in:,} records in, {last.records_out:,} out, {last.late:,} late, {last.dropped:,} dropped"
         )
         return f"done: {last.epoch:,} epochs, {numbers}"
 
-    def interrupted(self, checkpoint: str | None) -> str:
+    def on_interrupt(self, checkpoint: str | None) -> str:
         """Return the message for Ctrl-C."""
         if checkpoint is None:
             return "interrupted: without a checkpoint nothing of the run is kept"
-        if self.last is None:
+        if self._last is None:
             return "interrupted: nothing is committed by this run; run the same command again"
-        return f"interrupted: epoch {self.last.epoch:,} is committed; run the same command again to go on from there"
+        return f"interrupted: epoch {self._last.epoch:,} is committed; run the same command again to go on from there"
 
 
-def _start(program: Program, runner: str | None, flags: Sequence[str], seen: _LastProgress) -> Callable[[], object]:
-    """Return a function that runs the program and reports to `seen`. Raises `MisuseError` for bad options."""
-    try:
+def _start(program: Program, runner: str | None, flags: Sequence[str], reporter: Reporters) -> Callable[[], object]:
+    """Return a function that runs the program and reports its progress. Raises `MisuseError` for bad options."""
+    with as_misuse(ValueError):
         if isinstance(program, Pipeline):
-            program.options.view_as(EngineOptions).progress = seen
+            program.options.view_as(EngineOptions).progress = reporter
             run_options(program.options)
             program.runner = find_runner(program.runner)
             return program.run
-        given = PipelineOptions(list(flags), progress=seen)
+        given = PipelineOptions(list(flags), progress=reporter)
         if (wanted := labels_to_record(False, given)) is not None:
             return partial(_record, find_runner(runner), program, given, wanted)
         return partial(find_runner(runner).run_topology, program, run_options(given))
-    except ValueError as error:
-        raise MisuseError(str(error)) from error
 
 
 def _record(runner: Runner, topology: Topology, options: PipelineOptions, wanted: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ def print_table(console: Console, title: str, rows: Iterable[Figures], columns: 
         return
     for place, name in enumerate(names):
         console.print(name, markup=False, soft_wrap=True)
-        _print_lines(console, [(heading, cells[place]) for heading, cells in others if cells[place]])
+        print_facts(console, [(heading, cells[place]) for heading, cells in others if cells[place]], indent="  ")
 
 
 def _table(columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
@@ -42,17 +42,11 @@ def _table(columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
     return table
 
 
-def _print_lines(console: Console, lines: Sequence[tuple[str, str]]) -> None:
-    width = max((len(heading) for heading, _ in lines), default=0)
-    for heading, text in lines:
-        console.print(Text.assemble("  ", (heading.ljust(width + _GAP), "dim"), text), soft_wrap=True)
-
-
-def print_facts(console: Console, facts: Sequence[tuple[str, str]]) -> None:
+def print_facts(console: Console, facts: Sequence[tuple[str, str]], indent: str = "") -> None:
     """Print a line for each pair of name and value."""
-    width = max(len(name) for name, _ in facts) + _GAP
+    width = max((len(name) for name, _ in facts), default=0) + _GAP
     for name, text in facts:
-        console.print(Text.assemble((name.ljust(width), "dim"), text), soft_wrap=True)
+        console.print(Text.assemble(indent, (name.ljust(width), "dim"), text), soft_wrap=True)
 
 
 def ranges(numbers: Iterable[int]) -> str:

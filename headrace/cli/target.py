@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import cast
 
 import headrace
-from headrace.cli.ending import MisuseError
+from headrace.cli.ending import MisuseError, as_misuse
 from headrace.lowlevel.class_lookup import MainProgram, declare_main_program, loading_program
 from headrace.lowlevel.topology.topology import Topology
 from headrace.options.known_options import check_known
@@ -41,7 +41,7 @@ def load(target: str, runner: str | None, flags: Sequence[str]) -> Program:
             `with` blocks of other pipelines, or an option is unknown.
     """
     with loading_program() as waiting:
-        program = _loaded(target, runner, flags, waiting)
+        program = _program_at(target, runner, flags, waiting)
     if others := [pipeline for pipeline in waiting if pipeline is not program]:
         raise MisuseError(
             f"{target} has several pipelines in `with` blocks ({len(others) + 1}), which only Python runs, one after "
@@ -58,7 +58,7 @@ def load(target: str, runner: str | None, flags: Sequence[str]) -> Program:
     return program
 
 
-def _loaded(target: str, runner: str | None, flags: Sequence[str], waiting: Sequence[object]) -> Program:
+def _program_at(target: str, runner: str | None, flags: Sequence[str], waiting: Sequence[object]) -> Program:
     """The program; `waiting` gets the pipelines of `with` blocks."""
     where, _, name = target.rpartition(":") if _has_name(target) else (target, "", DEFAULT)
     # sys.argv is as if the file itself were run: a program that reads sys.argv finds the options of the pipeline.
@@ -68,12 +68,10 @@ def _loaded(target: str, runner: str | None, flags: Sequence[str], waiting: Sequ
     if value is None and waiting and not _has_name(target):
         value = waiting[-1]
     if value is None:
-        raise MisuseError(f"{where} has no {name!r}; {_offered(module, where)}")
+        raise MisuseError(f"{where} has no {name!r}; {_offer(module, where)}")
     program = _program_of(value, target, runner, flags, waiting)
-    try:
+    with as_misuse(ValueError):
         check_known(program.options if isinstance(program, Pipeline) else PipelineOptions(list(flags)))
-    except ValueError as error:
-        raise MisuseError(str(error)) from error
     if isinstance(program, Pipeline):
         program.runner = runner or program.runner
     return program
@@ -132,7 +130,7 @@ def _module(where: str) -> ModuleType:
     return module
 
 
-def _offered(module: ModuleType, where: str) -> str:
+def _offer(module: ModuleType, where: str) -> str:
     names = [name for name, value in vars(module).items() if isinstance(value, Pipeline | Topology)]
     names += [
         name

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.ending import MisuseError, endings
+from headrace.cli.ending import as_misuse, endings
 from headrace.cli.inspect import view_of
 from headrace.runners.reporting.address import PortError
 from headrace.ui.pipelines import StoredPipeline, titles_of
@@ -35,21 +35,15 @@ def ui(
 
     Example: headrace ui state/scores state/teams
     """
-    with endings():
-        try:
-            host, port = page_address(listen)
-            for place in checkpoints:
-                view_of(place)
-            pipelines = [
-                StoredPipeline(place, title=title)
-                for place, title in zip(checkpoints, titles_of(checkpoints), strict=True)
-            ]
-            server = PageServer(pipelines, host, port)
-            with server:
-                typer.echo(f"serving {server.address} until Ctrl-C")
-                _wait_for_end()
-        except (ImportError, PortError, ValueError) as error:
-            raise MisuseError(str(error)) from error
+    with endings(), as_misuse(ImportError, PortError, ValueError):
+        host, port = page_address(listen)
+        for place in checkpoints:
+            view_of(place)
+        titles = titles_of(checkpoints)
+        pipelines = [StoredPipeline(place, title=title) for place, title in zip(checkpoints, titles, strict=True)]
+        with PageServer(pipelines, host, port) as server:
+            typer.echo(f"serving {server.address} until Ctrl-C")
+            _wait_for_end()
 
 
 def _wait_for_end() -> None:

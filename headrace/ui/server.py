@@ -6,10 +6,9 @@ import importlib.util
 import socket
 from collections.abc import Sequence
 from threading import Thread
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from headrace.runners.reporting.address import PortError
+from headrace.runners.reporting.address import port_error
 from headrace.ui.access import Access
 from headrace.ui.application import Application
 from headrace.ui.pipelines import Pipeline
@@ -107,15 +106,10 @@ class PageServer:
             listening.listen(_BACKLOG)
         except OSError as error:
             listening.close()
-            raise PortError(
-                f"the page cannot be served at {self._host}, port {self.port} ({error.strerror or error}); give "
-                "another port, or 0 for one that is free, and an address of this machine"
-            ) from error
+            raise port_error(error, "the page", self._host, self.port) from error
         return listening
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._server is not None and self._thread is not None:
             self._server.stop()
             self._thread.join()

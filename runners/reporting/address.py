@@ -21,6 +21,14 @@ class PortError(HeadraceError, OSError):
     """
 
 
+def port_error(error: OSError, served: str, host: str, port: int | None) -> PortError:
+    """The error of a port that cannot be opened; `served` is what was to be served there."""
+    return PortError(
+        f"{served} cannot be served at {host}, port {port} ({error.strerror or error}); give another port, or 0 for "
+        "one that is free, and an address of this machine"
+    )
+
+
 def host_and_port(address: str, served: str, example: int) -> tuple[str, int]:
     """Parse an address; without a host, it is that of this machine only.
 

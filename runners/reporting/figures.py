@@ -38,6 +38,8 @@ class StepFigures:
     state_bytes: int | None = None
 
 
+COUNTERS = ("records_in", "records_out", "late", "dropped_late", "duplicates", "dead_letters", "timers")
+"""The figures that are counts."""
 _NAMES = frozenset(StepFigures.__slots__) - {"step"}
 
 
@@ -91,7 +93,7 @@ class Rates:
             self._noted.popleft()
 
     @property
-    def known(self) -> bool:
+    def are_known(self) -> bool:
         """Whether rates are known. After the first epoch of a run that continues from a checkpoint, they are not."""
         return len(self._noted) > 1
 

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from types import TracebackType
 from typing import IO, Self
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
@@ -75,9 +74,7 @@ class ProgressLog:
             self._next = now + self._every
             self._write()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._over.set()
         self._write()
 
@@ -115,18 +112,18 @@ def detailed_line(progress: EpochProgress, per_second: tuple[float, float]) -> M
         "duplicates": total(steps, "duplicates"),
         "state_bytes": total(steps, "state_bytes"),
         "phases_s": {name: round(seconds, 6) for name, seconds in progress.phases.items()},
-        "steps": {step.step: _told(asdict(step)) for step in steps},
+        "steps": {step.step: _known_figures(asdict(step)) for step in steps},
     }
 
 
-def _told(figures: dict[str, object]) -> dict[str, object]:
+def _known_figures(figures: dict[str, object]) -> dict[str, object]:
     """Return the known figures of a step, with times in RFC 3339 and spans in seconds."""
-    told = {name: value for name, value in figures.items() if value is not None and name != "step"}
-    if isinstance(lag := told.pop("lag", None), int):
-        told["lag_s"] = lag / 1e6
-    if isinstance(watermark := told.get("watermark"), int):
-        told["watermark"] = _time(watermark)
-    return told
+    known = {name: value for name, value in figures.items() if value is not None and name != "step"}
+    if isinstance(lag := known.pop("lag", None), int):
+        known["lag_s"] = lag / 1e6
+    if isinstance(watermark := known.get("watermark"), int):
+        known["watermark"] = _time(watermark)
+    return known
 
 
 def _time(timestamp: int) -> str | None:

@@ -11,7 +11,7 @@ from typing import Protocol, Self, cast
 
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import Rates, step_figures
-from headrace.runners.reporting.table import Told, columns_for, heading
+from headrace.runners.reporting.table import TextFigure, columns_for, heading
 
 _EVERY = 0.25
 """Seconds between two updates. A run may have hundreds of epochs a second, and a notebook cannot show so many."""
@@ -83,15 +83,15 @@ class Picture:
     def __init__(self, standing: str, progress: EpochProgress | None, rates: Rates) -> None:
         self._standing = standing
         steps = [] if progress is None else step_figures(progress)
-        self._heading: list[list[Told]] = [] if progress is None else heading(progress, rates, steps)
+        self._heading: list[list[TextFigure]] = [] if progress is None else heading(progress, rates, steps)
         self._names, self._rows = columns_for(_WIDE, steps)
 
     def __repr__(self) -> str:
         flow = self._heading[0] if self._heading else []
-        return "   ".join([self._standing, *(f"{told.name} {told.value}" for told in flow)])
+        return "   ".join([self._standing, *(f"{figure.name} {figure.value}" for figure in flow)])
 
     def _repr_html_(self) -> str:
-        lines = [" &ensp; ".join(map(_told, line)) for line in self._heading]
+        lines = [" &ensp; ".join(map(_html_of, line)) for line in self._heading]
         first = f"<b>{escape(self._standing)}</b>"
         head = "".join(f"<div>{line}</div>" for line in [" &ensp; ".join([first, *lines[:1]]), *lines[1:]])
         return f'<div style="{_STYLE}">{head}{self._table() if self._rows else ""}</div>'
@@ -116,8 +116,8 @@ def _cell(place: int) -> str:
     return f"text-align:{'right' if place else 'left'};padding:1px {'0 1px 20px' if place else '0'};white-space:nowrap"
 
 
-def _told(told: Told) -> str:
-    value = escape(told.value)
-    if told.alarming:
+def _html_of(figure: TextFigure) -> str:
+    value = escape(figure.value)
+    if figure.alarming:
         value = f'<b style="color:#b35900">{value}</b>'
-    return f'<span style="white-space:nowrap"><span style="opacity:.65">{escape(told.name)}</span> {value}</span>'
+    return f'<span style="white-space:nowrap"><span style="opacity:.65">{escape(figure.name)}</span> {value}</span>'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from headrace.lowlevel.metric import ENGINE
@@ -11,8 +10,9 @@ from headrace.lowlevel.metric_cells import CounterCell, DistributionCell, GaugeC
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
-from headrace.runners.reporting.address import LOOPBACK, PortError, host_and_port
+from headrace.runners.reporting.address import LOOPBACK, host_and_port, port_error
 from headrace.runners.reporting.figures import StepFigures, step_figures
+from headrace.runners.reporting.reporter import LastProgress
 
 __all__ = ["PrometheusReporter"]
 
@@ -38,7 +38,7 @@ _GAUGES = {
 }
 
 
-class PrometheusReporter:
+class PrometheusReporter(LastProgress):
     """Serves the figures of a run at `http://HOST:PORT/metrics`; pass the reporter to a run as the option `progress`.
 
     The metrics of steps have the label `step`: `headrace_records_in_total`, `headrace_late_total`,
@@ -75,12 +75,11 @@ class PrometheusReporter:
             from prometheus_client import CollectorRegistry
         except ImportError as error:
             raise ImportError("metrics for Prometheus need its client: pip install 'headrace[prometheus]'") from error
+        super().__init__()
         self.registry = CollectorRegistry() if registry is None else registry
         self.registry.register(self)
         self.host, self.port = host, port
         """The port; 0 becomes the number of the chosen free port when the reporter is entered."""
-        self._last: EpochProgress | None = None
-        self._activity: Activity | None = None
         self._server: WSGIServer | None = None
 
     @classmethod
@@ -105,24 +104,11 @@ class PrometheusReporter:
             try:
                 self._server, _ = start_http_server(self.port, self.host, self.registry)
             except OSError as error:
-                raise PortError(
-                    f"metrics cannot be served at {self.host}, port {self.port} ({error.strerror or error}); give "
-                    "another port, or 0 for one that is free, and an address of this machine"
-                ) from error
+                raise port_error(error, "metrics", self.host, self.port) from error
             self.port = self._server.server_port
         return self
 
-    def begin(self, activity: Activity) -> None:
-        """Show what a run does from now on, and the figures of the commit that it goes on from."""
-        self._activity, self._last = activity, None
-
-    def __call__(self, progress: EpochProgress) -> None:
-        """Note the progress after an epoch, for the next request."""
-        self._last = progress
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.registry.unregister(self)
         if self._server is not None:
             self._server.shutdown()
@@ -130,15 +116,14 @@ class PrometheusReporter:
 
     def collect(self) -> Iterator[Metric]:
         """Return the metrics of now and after the last epoch; the registry calls this method at each request."""
-        steps: Sequence[str] = ()
-        progress = self._last
-        if (activity := self._activity) is not None:
+        activity, progress = self._activity, self._progress
+        if activity is not None:
             yield from _of_activity(activity)
-            steps, progress = activity.steps, progress or activity.recovered
         if progress is not None:
             yield from _of_run(progress)
             yield from _of_users(progress)
-        yield from _of_steps([] if progress is None else step_figures(progress), steps)
+        computations = () if activity is None else activity.steps
+        yield from _of_steps([] if progress is None else step_figures(progress), computations)
 
 
 def _of_activity(activity: Activity) -> Iterator[Metric]:

@@ -1,12 +1,10 @@
-"""The interface of reporters, which show the progress of a run, and the choice of one for a terminal or a log."""
+"""The interface of reporters, which show the progress of a run, and what several kinds of them have in common."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Protocol, Self
-
-from rich.console import Console
 
 from headrace.runners.engine.activity import Activity, ActivityReporter
 from headrace.runners.engine.options import EpochProgress
@@ -43,6 +41,33 @@ class Reporter(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+class LastProgress:
+    """A reporter that keeps the last progress and what the run does, for readers that ask for them at any time."""
+
+    def __init__(self) -> None:
+        self._last: EpochProgress | None = None
+        self._activity: Activity | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def begin(self, activity: Activity) -> None:
+        """Show what a run does from now on, and the figures of the commit that it goes on from."""
+        self._activity, self._last = activity, None
+
+    def __call__(self, progress: EpochProgress) -> None:
+        """Keep the progress after an epoch."""
+        self._last = progress
+
+    def __exit__(self, *error: object) -> None:
+        """Keep the last progress, as it may be read once more when the program ends."""
+
+    @property
+    def _progress(self) -> EpochProgress | None:
+        """The last progress; before the first epoch, that of the commit that the run goes on from."""
+        return self._last or (None if self._activity is None else self._activity.recovered)
 
 
 class Reporters:
@@ -82,18 +107,3 @@ class Reporters:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._entered.__exit__(kind, error, trace)
-
-
-def reporter_for(console: Console, details: bool = False) -> Reporter:
-    """Return a display that is redrawn in place if the console is a terminal, else a reporter of lines of JSON.
-
-    `details` is that of `ProgressLog`; the display ignores it.
-
-    >>> import io
-    >>> type(reporter_for(Console(file=io.StringIO()))).__name__
-    'ProgressLog'
-    """
-    from headrace.runners.reporting.display import ProgressDisplay
-    from headrace.runners.reporting.log import ProgressLog
-
-    return ProgressDisplay(console) if console.is_terminal else ProgressLog(console.file, details=details)

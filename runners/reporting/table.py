@@ -10,7 +10,7 @@ from headrace.runners.reporting.figures import Rates, StepFigures, shown_bytes, 
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TextFigure:
     """A figure as text, with its name."""
 
     name: str
@@ -19,28 +19,28 @@ class Told:
     """Whether the figure counts late, dropped or duplicate records, and is not 0."""
 
 
-def heading(progress: EpochProgress, rates: Rates, steps: Sequence[StepFigures]) -> list[list[Told]]:
+def heading(progress: EpochProgress, rates: Rates, steps: Sequence[StepFigures]) -> list[list[TextFigure]]:
     """Return three lines of figures of the whole run: counts of records, event time, and durations of the last epoch.
 
     >>> flow, *_ = heading(EpochProgress(7, 1_200, 40, 0, 0, 0, 0, 0, 0.25), Rates(), [])
-    >>> " ".join(f"{told.name} {told.value}" for told in flow)
+    >>> " ".join(f"{figure.name} {figure.value}" for figure in flow)
     'epoch 7 in 1,200 out 40 late 0 dropped 0 duplicates 0'
     """
-    into, out = (f" ({rate:,.0f}/s)" for rate in rates.per_second) if rates.known else ("", "")
+    into, out = (f" ({rate:,.0f}/s)" for rate in rates.per_second) if rates.are_known else ("", "")
     lost = {"late": progress.late, "dropped": progress.dropped, "duplicates": total(steps, "duplicates")}
     flow = [
-        Told("epoch", f"{progress.epoch:,}"),
-        Told("in", f"{progress.records_in:,}{into}"),
-        Told("out", f"{progress.records_out:,}{out}"),
-        *(Told(name, f"{count:,}", alarming=count > 0) for name, count in lost.items()),
+        TextFigure("epoch", f"{progress.epoch:,}"),
+        TextFigure("in", f"{progress.records_in:,}{into}"),
+        TextFigure("out", f"{progress.records_out:,}{out}"),
+        *(TextFigure(name, f"{count:,}", alarming=count > 0) for name, count in lost.items()),
     ]
     event_time = [
-        Told("watermark", shown_time(progress.watermark)),
-        Told("lag", shown_span(progress.lag)),
-        Told("state", shown_bytes(total(steps, "state_bytes"))),
+        TextFigure("watermark", shown_time(progress.watermark)),
+        TextFigure("lag", shown_span(progress.lag)),
+        TextFigure("state", shown_bytes(total(steps, "state_bytes"))),
     ]
     phases = {"last epoch": progress.seconds, **progress.phases}
-    return [flow, event_time, [Told(name, f"{1000 * seconds:,.0f} ms") for name, seconds in phases.items()]]
+    return [flow, event_time, [TextFigure(name, f"{1000 * seconds:,.0f} ms") for name, seconds in phases.items()]]
 
 
 Column = tuple[str, Callable[[StepFigures], str]]

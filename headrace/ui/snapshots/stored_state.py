@@ -70,7 +70,7 @@ class KeyEntry:
 
 def largest_keys(view: CheckpointView, step: str, most: int = LISTED) -> KeyList:
     """The keys of a step with the most state, among the first `SCANNED` entries. Raises `UnknownStepError`."""
-    _require(view, step)
+    require_step(view, step)
     assert view.manifest is not None, "a step is known"
     keys: dict[str, object] = {}
     entries: dict[str, int] = {}
@@ -133,7 +133,7 @@ def _timers(view: CheckpointView, step: str, most: int = 10) -> list[dict[str, o
 
 def entries_of_key(view: CheckpointView, step: str, key: str) -> list[KeyEntry]:
     """Everything that is stored of a key, written as text or as a Python literal. Raises `UnknownStepError`."""
-    _require(view, step)
+    require_step(view, step)
     found = []
     for value in _meanings(key):
         # A value may be of a type that no key of the checkpoint can have.
@@ -147,7 +147,7 @@ def first_keys(view: CheckpointView, step: str, most: int) -> dict[str, list[Key
 
     Raises `UnknownStepError`.
     """
-    _require(view, step)
+    require_step(view, step)
     found: dict[str, list[KeyEntry]] = {}
     for state in islice(view.states(step), most):
         found.setdefault(_written(state.key), []).extend(_of_state(view, step, state))
@@ -163,7 +163,7 @@ def first_keys(view: CheckpointView, step: str, most: int) -> dict[str, list[Key
 
 def entries_of_id(view: CheckpointView, step: str, key: str) -> list[KeyEntry]:
     """Everything that is stored of a key of `largest_keys`, by its id. Raises `UnknownStepError`."""
-    _require(view, step)
+    require_step(view, step)
     state = next((state for state in islice(view.states(step), SCANNED) if _id(state.key) == key), None)
     lines = [line for line in islice(view.lines(step), SCANNED) if _id(line.key) == key]
     return _entries_of(view, step, state, lines)
@@ -208,7 +208,8 @@ def _contents(data: bytes) -> dict[str, str]:
     return ({} if value.startswith(("b'", 'b"')) else {"value": value}) | {"bytes": f"{len(data):,}"}
 
 
-def _require(view: CheckpointView, step: str) -> None:
+def require_step(view: CheckpointView, step: str) -> None:
+    """Raise `UnknownStepError` for a step that keeps no state in a checkpoint."""
     if step not in view.computations():
         known = ", ".join(view.computations()) or "none"
         raise UnknownStepError(f"the checkpoint has no step {step!r:.80} that keeps state (steps: {known})")

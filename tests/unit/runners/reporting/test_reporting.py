@@ -25,7 +25,7 @@ from headrace.metrics import Metrics
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting import ProgressDisplay, ProgressLog, Reporters, reporter_for
-from headrace.runners.reporting.display import drawn
+from headrace.runners.reporting.display import display_of
 from headrace.runners.reporting.figures import Rates
 from headrace.runners.reporting.opentelemetry import OpenTelemetryReporter
 from headrace.runners.reporting.prometheus import PrometheusReporter
@@ -116,7 +116,7 @@ def test_ctrl_c_fits_behind_each_line_of_the_display(width: int) -> None:
     def draw(progress: EpochProgress) -> None:
         rates.note(progress, 1.0)
         console = Console(file=io.StringIO(), width=width, color_system=None)
-        console.print(drawn(progress, rates, width))
+        console.print(display_of(progress, rates, width))
         drawings.append(console.file.getvalue())  # type: ignore[attr-defined] - it is a StringIO
 
     rates = Rates()
