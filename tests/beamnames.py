@@ -12,9 +12,9 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import re
 import sys
-import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -31,7 +31,7 @@ from headrace.absent_names.alternatives import alternative_to
 ROOT = Path(__file__).parents[1]
 BEAM = Path(apache_beam.__path__[0])
 PAGE = ROOT / "docs/guide/from-beam.md"
-LIST = ROOT / "headrace/absent_names/names_of_beam.py"
+LIST = ROOT / "headrace/absent_names/names_of_beam.json"
 BEGIN, END = "<!-- made by python -m tests.beamnames -->", "<!-- end of the table -->"
 _SINGLE = ("error", "pipeline", "pvalue")
 _PACKAGES = ("coders", "io", "metrics", "options", "testing", "transforms", "typehints", "utils")
@@ -300,45 +300,11 @@ def _own_names(module: ModuleType) -> set[str]:
     return {*getattr(module, "__all__", ())}
 
 
-def sources() -> dict[Path, str]:
-    """The modules that are written, and their contents."""
-    imported = [
-        '"""Names that Beam\'s modules import from each other; `python -m tests.beamnames` writes this module."""',
-        "",
-        "from __future__ import annotations",
-        "",
-        *_listed("IMPORTED_NAMES", imported_names()),
-        '"""Path of a module of Beam, without `apache_beam` -> paths of what it imports and Headrace has there."""',
-    ]
-    return {LIST: names_of_beam(), LIST.with_name("imported_names.py"): "\n".join(imported) + "\n"}
-
-
-def names_of_beam() -> str:
-    """The source of the list of absent names."""
-    parts = [
-        '"""The names of Beam that Headrace does not have; `python -m tests.beamnames` writes this module."""',
-        "",
-        "from __future__ import annotations",
-        "",
-        *_listed("ABSENT_MODULES", absent_modules()),
-        '"""Path of a package of Beam, without `apache_beam` -> its modules that Headrace does not have."""',
-        *_listed("ABSENT_NAMES", absent_names()),
-        '"""Path of a module of Beam -> its names that the module of this path does not have here."""',
-    ]
-    return "\n".join(parts) + "\n"
-
-
-def _listed(constant: str, names: dict[str, list[str]]) -> Iterator[str]:
-    yield f"{constant} = {{"
-    for path, each in sorted(names.items()):
-        line = f'    "{path}": "{" ".join(each)}",'
-        if len(line) <= 120:
-            yield line
-        else:
-            yield f'    "{path}": """'
-            yield from textwrap.wrap(" ".join(each), 112, initial_indent="    ", subsequent_indent="    ")
-            yield '    """,'
-    yield "}"
+def lists() -> str:
+    """The lists of names, as JSON."""
+    found = {"absent_modules": absent_modules(), "absent_names": absent_names(), "imported_names": imported_names()}
+    joined = {kind: {path: " ".join(names) for path, names in sorted(its.items())} for kind, its in found.items()}
+    return json.dumps(joined, indent=1) + "\n"
 
 
 def written() -> dict[Path, str]:
@@ -347,7 +313,7 @@ def written() -> dict[Path, str]:
         # It is in the list, and has a module of its own by now.
         if isinstance(module, AbsentModule) and is_here(name.removeprefix("headrace.")):
             del sys.modules[name]
-    return {**sources(), PAGE: page()}
+    return {LIST: lists(), PAGE: page()}
 
 
 def main(check: bool) -> str | None:

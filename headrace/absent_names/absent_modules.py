@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
+from pkgutil import get_data
 from types import ModuleType
 
-from headrace.absent_names.imported_names import IMPORTED_NAMES
-from headrace.absent_names.names_of_beam import ABSENT_MODULES, ABSENT_NAMES
-
+_Names = Mapping[str, str]
+_LISTS: Mapping[str, _Names] = json.loads(get_data(__package__, "names_of_beam.json") or b"")
+"""Lists that `python -m tests.beamnames` makes of Beam's modules; paths of these are without `apache_beam`."""
+ABSENT_MODULES: _Names = _LISTS["absent_modules"]
+"""Path of a package of Beam -> its modules that Headrace does not have."""
+ABSENT_NAMES: _Names = _LISTS["absent_names"]
+"""Path of a module of Beam -> its names that the module of this path does not have here."""
+IMPORTED_NAMES: _Names = _LISTS["imported_names"]
+"""Path of a module of Beam -> paths of what it imports from Beam's other modules, and Headrace has there."""
 _ROOT = "headrace"
 _RUNNER = "runners.local.LocalRunner"
 RENAMED = {

@@ -34,43 +34,21 @@ class AbsentName:
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         """Raise `AbsentNameError`, as every use does."""
-        raise self._error()
+        raise AbsentNameError(
+            f"Apache Beam has {self.path}, and Headrace has not: {alternative_to(self.path)}. "
+            f"{PAGE} lists all names of Beam"
+        )
+
+    __getitem__ = __iter__ = __or__ = __ror__ = __rrshift__ = __instancecheck__ = __subclasscheck__ = __call__
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
             # Python's own protocols ask for such names, and take AttributeError for no.
             raise AttributeError(name)
-        raise self._error()
-
-    def __getitem__(self, item: object) -> NoReturn:
-        raise self._error()
-
-    def __iter__(self) -> NoReturn:
-        raise self._error()
-
-    def __or__(self, other: object) -> NoReturn:
-        raise self._error()
-
-    def __ror__(self, other: object) -> NoReturn:
-        raise self._error()
-
-    def __rrshift__(self, other: object) -> NoReturn:
-        raise self._error()
-
-    def __instancecheck__(self, instance: object) -> NoReturn:
-        raise self._error()
-
-    def __subclasscheck__(self, subclass: type) -> NoReturn:
-        raise self._error()
+        self()
 
     def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type]:
         def refuse(kind: type, *args: object, **kwargs: object) -> NoReturn:
-            raise self._error()
+            self()
 
         return (type(self.path.rpartition(".")[2], (), {"__new__": refuse, "__module__": __name__}),)
-
-    def _error(self) -> AbsentNameError:
-        return AbsentNameError(
-            f"Apache Beam has {self.path}, and Headrace has not: {alternative_to(self.path)}. "
-            f"{PAGE} lists all names of Beam"
-        )

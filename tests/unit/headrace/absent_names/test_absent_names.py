@@ -11,11 +11,16 @@ import cloudpickle
 import pytest
 
 import headrace as beam
-from headrace.absent_names.absent_modules import RENAMED, AbsentModule, absent_attribute
+from headrace.absent_names.absent_modules import (
+    ABSENT_MODULES,
+    ABSENT_NAMES,
+    IMPORTED_NAMES,
+    RENAMED,
+    AbsentModule,
+    absent_attribute,
+)
 from headrace.absent_names.absent_name import AbsentName, AbsentNameError
 from headrace.absent_names.alternatives import _ALTERNATIVES
-from headrace.absent_names.imported_names import IMPORTED_NAMES
-from headrace.absent_names.names_of_beam import ABSENT_MODULES, ABSENT_NAMES
 from headrace.runners.local import LocalRunner
 from headrace.sdk.pipeline.runner_choice import find_runner
 
