@@ -36,11 +36,11 @@ class Elements:
         self._names, self._rows = _table([element.value for element in found[:_MOST]])
         if with_windows:
             self._names = [*self._names, "event time", "window", "pane"]
-            told = [
+            details = [
                 [str(each.timestamp), ", ".join(map(str, each.windows)), str(each.pane_info.timing.name)]
                 for each in found[:_MOST]
             ]
-            self._rows = [[*row, *more] for row, more in zip(self._rows, told, strict=True)]
+            self._rows = [[*row, *more] for row, more in zip(self._rows, details, strict=True)]
 
     def display(self) -> None:
         """Show the table in the notebook if there is one, else print it."""
@@ -53,8 +53,8 @@ class Elements:
     def __repr__(self) -> str:
         lines = [self._names, *self._rows] if self._rows else []
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        told = ("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in lines)
-        return "\n".join([self._title, *(line.rstrip() for line in told)])
+        padded = ("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in lines)
+        return "\n".join([self._title, *(line.rstrip() for line in padded)])
 
     def _repr_html_(self) -> str:
         return table(self._title, self._names, self._rows)

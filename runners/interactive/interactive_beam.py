@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -28,16 +28,16 @@ from headrace.runners.engine.options import RunOptions, run_options
 from headrace.runners.interactive.elements import Elements
 from headrace.sdk.compiler.compiler import compile_steps
 from headrace.sdk.functions.do_fn import DoFn
-from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
+from headrace.sdk.graph.pvalue import PCollection, Step
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.windowed_value import WindowedValue
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner
 from headrace.sdk.pipeline.tracebacks import shorten
+from headrace.sdk.recording.tap import tap
 from headrace.sdk.testing.stream import TestStream
 from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.source import Source
 from headrace.sdk.transforms.core.steps import side_inputs_of
-from headrace.sdk.transforms.core.write import Write
 from headrace.sdk.windows import BoundedWindow
 
 __all__ = ["collect", "show"]
@@ -112,13 +112,12 @@ def _windowed_values(pcoll: PCollection[object], runner: Runner) -> list[Windowe
     delivered: dict[int, list[WindowedValue]] = {}
 
     def deliver(epoch: int, rows: Sequence[tuple[object, int]]) -> None:
-        delivered[epoch] = [_windowed(cast("_Told", value)) for value, _ in rows]
+        delivered[epoch] = [WindowedValue(*cast("_Parts", value)) for value, _ in rows]
 
-    pipeline = pcoll.pipeline
-    needed = _made_by(pipeline, pcoll)
+    needed = _steps_before(pcoll)
     _require_end(needed)
-    steps = [*needed, *_tap(pipeline, pcoll, CallSink(deliver))]
-    options = replace(run_options(pipeline.options), checkpoint=None)
+    steps = [*needed, *tap(_LABEL, pcoll, Map(_parts), CallSink(deliver))]
+    options = replace(run_options(pcoll.pipeline.options), checkpoint=None)
     _run(runner, compile_steps(steps), options)
     return [element for epoch in sorted(delivered) for element in delivered[epoch]]
 
@@ -133,7 +132,7 @@ def _run(runner: Runner, topology: Topology, options: RunOptions) -> None:
         raise made.with_traceback(error.__traceback__) from made.__cause__
 
 
-def _made_by(pipeline: BasePipeline, pcoll: PCollection[object]) -> list[Step]:
+def _steps_before(pcoll: PCollection[object]) -> list[Step]:
     """Return the steps on which a collection depends, including side inputs, in the order of the program."""
     needed: set[int] = set()
     waiting: list[PCollection[object]] = [pcoll]
@@ -143,7 +142,7 @@ def _made_by(pipeline: BasePipeline, pcoll: PCollection[object]) -> list[Step]:
             needed.add(id(step))
             waiting += [value for value in step.inputs if isinstance(value, PCollection)]
             waiting += [side.pvalue for side in side_inputs_of(step)]
-    return [step for step in pipeline.steps if id(step) in needed]
+    return [step for step in pcoll.pipeline.steps if id(step) in needed]
 
 
 def _require_end(steps: Sequence[Step]) -> None:
@@ -166,30 +165,17 @@ def _require_end(steps: Sequence[Step]) -> None:
             )
 
 
-def _tap(pipeline: BasePipeline, pcoll: PCollection[object], sink: CallSink) -> Iterable[Step]:
-    """Return two steps that pass the elements of a collection to a sink; the pipeline is not changed."""
-    seen: PCollection[object] = PCollection(pipeline, pcoll.windowing, pcoll.is_bounded)
-    telling = Step(_LABEL, Map(_whole), [pcoll])
-    telling.add_output(seen)
-    return telling, Step(f"{_LABEL}/sink", Write(sink), [seen])
+_Parts = tuple[object, Timestamp, list[BoundedWindow], PaneInfo]
+"""Value, timestamp, windows and pane of an element. It is a tuple, as a `WindowedValue` would set the window."""
 
 
-def _whole(
+def _parts(
     element: object,
-    timestamp: object = DoFn.TimestampParam,
+    timestamp: Timestamp = DoFn.TimestampParam,
     window: BoundedWindow = DoFn.WindowParam,
     pane: PaneInfo = DoFn.PaneInfoParam,
-) -> tuple[object, object, BoundedWindow, PaneInfo]:
-    return element, timestamp, window, pane
-
-
-_Told = tuple[object, Timestamp, BoundedWindow, PaneInfo]
-"""Value, timestamp, window and pane of an element. It is a tuple, as a `WindowedValue` would set the window."""
-
-
-def _windowed(told: _Told) -> WindowedValue:
-    element, timestamp, window, pane = told
-    return WindowedValue(element, timestamp, [window], pane)
+) -> _Parts:
+    return element, timestamp, [window], pane
 
 
 add_absent_names(__name__)

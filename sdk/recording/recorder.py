@@ -101,14 +101,14 @@ class Recorder:
 
     def steps(self, pipeline: BasePipeline) -> list[Step]:
         """The steps of the pipeline, and the taps of groupings."""
-        return [*pipeline.steps, *(part for step in self._groupings for part in self._tapped(pipeline, step))]
+        return [*pipeline.steps, *(part for step in self._groupings for part in self._taps(step))]
 
-    def _tapped(self, pipeline: BasePipeline, step: Step) -> Iterator[Step]:
+    def _taps(self, step: Step) -> Iterator[Step]:
         recorded = self._recorded[step.full_label]
         (source,) = (value for value in step.inputs if isinstance(value, PCollection))
-        deliver_arrivals, deliver_panes = partial(recorded.deliver, arrival), partial(recorded.deliver, pane)
-        yield from tap(pipeline, _input(step), source, Map(input_fields), deliver_arrivals)
-        yield from tap(pipeline, _output(step), step.outputs[None], Map(output_fields), deliver_panes)
+        arrivals, panes = (TapSink(partial(recorded.deliver, make)) for make in (arrival, pane))
+        yield from tap(_input(step), source, Map(input_fields), arrivals)
+        yield from tap(_output(step), step.outputs[None], Map(output_fields), panes)
 
     def topology(self, topology: Topology) -> Topology:
         """The topology, with taps around its computations."""

@@ -5,14 +5,14 @@ A value is recorded as a number or a short text, whatever it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import isfinite
 from typing import cast
 
-from headrace.lowlevel.sinks.sink import TapSink
+from headrace.lowlevel.sinks.sink import CallSink
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.functions.do_fn import DoFn
-from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
+from headrace.sdk.graph.pvalue import PCollection, Step
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.short_text import text_of
 from headrace.sdk.recording.recording import Arrival, RecordedPane, Value
@@ -24,19 +24,13 @@ TimedValue = tuple[object, int]
 """A value and its timestamp, as a sink receives it."""
 
 
-def tap(
-    pipeline: BasePipeline,
-    label: str,
-    source: PCollection[object],
-    describe: ParDo,
-    deliver: Callable[[int, list[TimedValue]], None],
-) -> Iterator[Step]:
+def tap(label: str, source: PCollection[object], describe: ParDo, sink: CallSink) -> Iterator[Step]:
     """Two steps that are not part of the program: one that describes each element, and a sink for the descriptions."""
-    described: PCollection[object] = PCollection(pipeline, source.windowing, source.is_bounded)
+    described: PCollection[object] = PCollection(source.pipeline, source.windowing, source.is_bounded)
     describing = Step(label, describe, [source])
     describing.add_output(described)
     yield describing
-    yield Step(f"{label}/sink", Write(TapSink(deliver)), [described])
+    yield Step(f"{label}/sink", Write(sink), [described])
 
 
 def input_fields(element: object, when: Timestamp = DoFn.TimestampParam, pane: PaneInfo = DoFn.PaneInfoParam) -> object:

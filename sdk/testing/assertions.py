@@ -19,7 +19,7 @@ from headrace.sdk.model.row import Row
 from headrace.sdk.model.windowed_value import WindowedValue
 from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.transforms.core.create import Create
-from headrace.sdk.transforms.core.par_do import Map, ParDo
+from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.transforms.util.changelog import ToChangelog, may_retract
 from headrace.sdk.transforms.util.co_group_by_key import CoGroupByKey
@@ -198,47 +198,38 @@ def is_not_empty() -> Matcher:
     return match
 
 
-class _Reify(DoFn):
-    """Turns an element into a `TestWindowedValue` with its timestamp, window and pane."""
-
-    def process(
-        self,
-        element: object,
-        timestamp: Timestamp = DoFn.TimestampParam,
-        window: BoundedWindow = DoFn.WindowParam,
-        pane_info: PaneInfo = DoFn.PaneInfoParam,
-    ) -> list[object]:
-        return [TestWindowedValue(element, timestamp, [window], pane_info)]
+def _reify(
+    element: object,
+    timestamp: Timestamp = DoFn.TimestampParam,
+    window: BoundedWindow = DoFn.WindowParam,
+    pane_info: PaneInfo = DoFn.PaneInfoParam,
+) -> object:
+    """Return an element as a `TestWindowedValue` with its timestamp, window and pane."""
+    return TestWindowedValue(element, timestamp, [window], pane_info)
 
 
-class _ReifyChange(DoFn):
-    """Turns a change into a `TestWindowedValue`, whose pane is a retraction if the change is a deletion."""
-
-    def process(
-        self,
-        change: Change,
-        timestamp: Timestamp = DoFn.TimestampParam,
-        window: BoundedWindow = DoFn.WindowParam,
-        pane_info: PaneInfo = DoFn.PaneInfoParam,
-    ) -> list[object]:
-        pane = replace(pane_info, is_retraction=change.kind is ChangeKind.DELETE)
-        return [TestWindowedValue(change.value, timestamp, [window], pane)]
+def _unwrap_change(reified: object) -> object:
+    """Return a reified change as a reified value, whose pane is a retraction if the change is a deletion."""
+    assert isinstance(reified, TestWindowedValue)
+    change = cast(Change, reified.value)
+    pane = replace(reified.pane_info, is_retraction=change.kind is ChangeKind.DELETE)
+    return TestWindowedValue(change.value, reified.timestamp, reified.windows, pane)
 
 
-class _Standing:
+class _WithoutRetracted:
     """Matcher that passes the elements that were not retracted to another matcher."""
 
     def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
 
     def __call__(self, actual: list[object]) -> None:
-        standing: list[tuple[object, object]] = []
-        taken_back: list[tuple[object, object]] = []
+        kept: list[tuple[object, object]] = []
+        retractions: list[tuple[object, object]] = []
         for element in actual:
             is_retraction, compared = _change(element)
-            (taken_back if is_retraction else standing).append((compared, element))
-        for compared, element in taken_back:
-            found = next((i for i, (other, _) in enumerate(standing) if other == compared), None)
+            (retractions if is_retraction else kept).append((compared, element))
+        for compared, element in retractions:
+            found = next((i for i, (other, _) in enumerate(kept) if other == compared), None)
             if found is None:
                 value = element.value if isinstance(element, (Change, WindowedValue)) else element
                 raise BeamAssertException(
@@ -246,9 +237,8 @@ class _Standing:
                     "a retraction than for the pane that it takes back. Put ToChangelog() before that step to compare "
                     "insertions and deletions"
                 )
-            del standing[found]
-        kept = (element for _, element in standing)
-        self._matcher([element.value if isinstance(element, Change) else element for element in kept])
+            del kept[found]
+        self._matcher([element.value if isinstance(element, Change) else element for _, element in kept])
 
 
 def _change(element: object) -> tuple[bool, object]:
@@ -259,27 +249,26 @@ def _change(element: object) -> tuple[bool, object]:
     return element.kind is ChangeKind.DELETE, element.value
 
 
-class _AddWindow(DoFn):
-    def process(self, element: object, window: object = DoFn.WindowParam) -> list[object]:
-        return [(element, window)]
+def _add_window(element: object, window: object = DoFn.WindowParam) -> object:
+    return element, window
 
 
 class _AssertThat(PTransform[PCollection[object], PCollection[object]]):
-    def __init__(self, matcher: Matcher, reify_windows: bool, use_global_window: bool, standing: bool) -> None:
+    def __init__(self, matcher: Matcher, reify_windows: bool, use_global_window: bool, without_retracted: bool) -> None:
         super().__init__()
         self._matcher, self._reify, self._global = matcher, reify_windows, use_global_window
-        self._standing = standing
+        self._without_retracted = without_retracted
 
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
         matcher = self._matcher
         if may_retract(inputs):
             inputs = cast(PCollection[object], inputs | "Log" >> ToChangelog())
             if self._reify:
-                inputs = inputs | "Reify" >> ParDo(_ReifyChange())
-            if self._standing:
-                matcher = _Standing(matcher)
+                inputs = inputs | "Reify" >> Map(_reify) | "Unwrap" >> Map(_unwrap_change)
+            if self._without_retracted:
+                matcher = _WithoutRetracted(matcher)
         elif self._reify:
-            inputs = inputs | "Reify" >> ParDo(_Reify())
+            inputs = inputs | "Reify" >> Map(_reify)
         if self._global:
             inputs = inputs | "Window" >> WindowInto(GlobalWindows())
         # The element of "One" makes the matcher run even for an empty collection.
@@ -289,7 +278,7 @@ class _AssertThat(PTransform[PCollection[object], PCollection[object]]):
         grouped = (one, keyed) | "Group" >> CoGroupByKey()
         actual = grouped | "Unkey" >> Map(lambda pair: list(pair[1][1]))
         if not self._global:
-            actual = actual | "AddWindow" >> ParDo(_AddWindow())
+            actual = actual | "AddWindow" >> Map(_add_window)
         return actual | "Match" >> Map(matcher)
 
 
@@ -345,7 +334,7 @@ def assert_that(
         raise RuntimeError("the pipeline has run already; call assert_that inside its with block")
     per_window = isinstance(matcher, _PerWindow)
     reified, together = reify_windows or per_window, use_global_window or per_window
-    return actual | _free_label(pipeline, label) >> _AssertThat(matcher, reified, together, standing=not reify_windows)
+    return actual | _free_label(pipeline, label) >> _AssertThat(matcher, reified, together, not reify_windows)
 
 
 def _free_label(pipeline: BasePipeline, label: str) -> str:

@@ -9,7 +9,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from headrace.sdk.io.files.filesystems import FileSystems
@@ -30,9 +29,7 @@ class TempDir:
     def __enter__(self) -> TempDir:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._folder.cleanup()
 
     def get_path(self) -> str:
