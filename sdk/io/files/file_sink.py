@@ -30,6 +30,7 @@ from headrace.sdk.io.files.output_files import (
     encoded_schema,
     output_of,
 )
+from headrace.sdk.io.files.run_files import RunFiles
 from headrace.sdk.io.files.shards import show_committed
 
 _log = logging.getLogger(__name__)
@@ -124,6 +125,7 @@ class FileSink:
         """Whether an earlier attempt of this run may have made the next delivery already."""
         self._delivered: int | None = None
         """The epoch of the last delivery of this driver."""
+        self._run = RunFiles()
 
     @property
     def output(self) -> Output:
@@ -150,6 +152,7 @@ class FileSink:
         Raises `FileExistsError` if there are files and `if_exists` is `error`, or if the pipeline reads some of them.
         """
         self._repeatable, self._delivered = not anew, None
+        self._run.begin(anew)
         if self._columns is not None:
             self._columns.begin(anew)
         output = self.output
@@ -173,10 +176,10 @@ class FileSink:
             self.output_name, (), tuple(OldFile.of(info, output.folder) for info in (*shown, *hidden))
         ).encode()
 
-    def held(self) -> bytes | None:
-        """See `HoldingSink.held`."""
-        columns = self._settled_columns()
-        return Receipt(self.output_name, columns=columns).encode() if self.at_end or columns else None
+    def held(self) -> bytes:
+        """See `HoldingSink.held`: the run, and where hidden files are."""
+        hidden = self._run.hidden if self.at_end else None
+        return Receipt(self.output_name, columns=self._settled_columns(), run=self._run.held(), hidden=hidden).encode()
 
     def _settled_columns(self) -> str:
         """The schema of all files of the run for a commit; empty if there is none, or if the program states it."""
@@ -296,7 +299,9 @@ class FileSink:
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """On the driver: give the parts of a committed epoch their names, hidden or not, and clean up."""
         decoded = [Receipt.decode(receipt, epoch) for receipt in receipts]
-        if self._delivered is None and self._repeatable:
+        first = self._delivered is None and self._repeatable
+        self._run.committed(decoded, self.output_name)
+        if first:
             self._refuse_later(epoch, decoded)
         self._repeatable |= epoch == self._delivered
         for receipt in decoded:
@@ -305,21 +310,19 @@ class FileSink:
         for name, group in groupby(decoded, lambda receipt: receipt.output):
             self._deliver_at(name, list(group), epoch)
         self._repeatable, self._delivered = False, epoch
+        if first and self.at_end:
+            self._run.count_hidden(self.output, self.columns)
         if self.at_end or any(receipt.parts or receipt.replaced for receipt in decoded):
             self._clean(epoch)
 
     def _refuse_later(self, epoch: int, receipts: Sequence[Receipt]) -> None:
         """Raise `FileExistsError` if there are files of later epochs than the one with which a run goes on."""
-        if self._if_exists == "append":
-            # They may be of other runs.
-            return
         output = self.output
-        there = [info.path for info in output.delivered(self.columns)]
-        there += [f"{output.committed.folder}/{path}" for path in output.committed_files()]
-        replaced = {f"{output.folder}/{old.path}" for receipt in receipts for old in receipt.replaced}
-        later = [
-            path for path in there if (output.epoch(path.rpartition("/")[2]) or 0) > epoch and path not in replaced
-        ]
+        if self._if_exists == "append":
+            later = self._run.later_beside_others(output, self.columns, epoch)
+        else:
+            replaced = {f"{output.folder}/{old.path}" for receipt in receipts for old in receipt.replaced}
+            later = self._run.later(output, self.columns, epoch, replaced)
         if later:
             raise FileExistsError(
                 f"{len(later)} files are of later epochs than {epoch}, the newest of this checkpoint, such as "
@@ -332,11 +335,12 @@ class FileSink:
         output = self.output if is_own else output_of(*name)
         parts = [part for receipt in receipts for part in receipt.parts]
         staged = [f"{output.hidden}/{part.name}" for part in parts]
-        finals = (output.committed if self.at_end else output).finals(parts, epoch, self._if_exists == "append")
+        tag = self._run.tag(parts) if self._if_exists == "append" else ""
+        finals = (output.committed if self.at_end else output).finals(parts, epoch, tag)
         if is_own:
             self._remove([old for receipt in receipts for old in receipt.replaced], staged)
             self._awaited.update(finals if self.at_end and not self._repeatable else ())
-        else:
+        elif parts or output.committed_files():
             _log.warning(
                 "files of epoch %d were staged for %s…%s and are delivered there; those of later epochs go to %s…%s",
                 *(epoch, name.prefix, name.suffix, self.output_name.prefix, self._suffix),
@@ -391,17 +395,33 @@ class FileSink:
                 )
         make_folders(output.system, {*map(folder_of, finals)} - {output.folder})
         missing, changed = [], []
-        for part, source, target, final in zip(parts, before, after, finals, strict=True):
+        for number, (part, source, target, final) in enumerate(zip(parts, before, after, finals, strict=True)):
             if source.type == fs.FileType.File and moved(output.system, source.path, final):
                 continue
             if target.type != fs.FileType.File and source.type == fs.FileType.File:
                 # Another driver, a successor or predecessor, was faster.
                 target = output.system.get_file_info(final)
             if target.type != fs.FileType.File or not self._repeatable:
-                missing.append(final)
+                missing.append(number)
             elif part.size != target.size:
                 changed.append(final)
-        self._report(missing, changed, len(parts), epoch)
+        if missing and self._repeatable:
+            missing = self._under_no_name(output, parts, missing, epoch)
+        self._report([finals[number] for number in missing], changed, len(parts), epoch)
+
+    def _under_no_name(
+        self, output: Output, parts: Sequence[StagedFile], missing: Sequence[int], epoch: int
+    ) -> list[int]:
+        """Those of the missing files that have no name which an earlier start of this run may have given them.
+
+        It gave them other names if `if_exists` was changed since, or the collection was bounded.
+        """
+        if self._run.hidden is not None and output.has_shards(self.columns):
+            return []
+        names = [output.finals(parts, epoch, tag) for tag in self._run.tags(parts)]
+        paths = [each[number] for each in names for number in missing]
+        existing = {info.path for info in output.system.get_file_info(paths) if info.type == fs.FileType.File}
+        return [number for number in missing if not any(each[number] in existing for each in names)]
 
     def _report(self, missing: Sequence[str], changed: Sequence[str], count: int, epoch: int) -> None:
         """Log files that changed after their delivery. Raises `FileNotFoundError` for files lost before it."""

@@ -23,7 +23,7 @@ from pyarrow import fs
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.storage.object_store import PlaceError
 from headrace.lowlevel.storage.places import Use, is_url, refusal, understood_place
-from headrace.sdk.io.files.decompression import bzip2_reader, xz_reader
+from headrace.sdk.io.files.reading.decompression import bzip2_reader, xz_reader
 from headrace.sdk.io.path_patterns import MAGIC, FolderPattern, Places, expression, walked
 
 _log = logging.getLogger(__name__)

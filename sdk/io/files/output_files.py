@@ -6,11 +6,10 @@ import json
 import re
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from hashlib import sha256
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -145,12 +144,17 @@ class Receipt:
     """Files of an earlier run, which the first delivery removes."""
     columns: str = ""
     """The schema of all files of the run, see `encoded_schema`; empty if it is not settled, or stated."""
+    run: str = ""
+    """The number of the run, see `RunFiles`; empty in a receipt of a task, and in those of 0.1.0."""
+    hidden: int | None = None
+    """How many files of a bounded collection were delivered before; None if that is not known, or for another one."""
 
     def encode(self) -> bytes:
         """The receipt as JSON."""
         parts = [part if part.columns else part[:-1] for part in self.parts]
-        columns = {"columns": self.columns} if self.columns else {}
-        return json.dumps({"place": self.output, "parts": parts, "replaced": self.replaced, **columns}).encode()
+        others = {"columns": self.columns or None, "run": self.run or None, "hidden": self.hidden}
+        told = {name: value for name, value in others.items() if value is not None}
+        return json.dumps({"place": self.output, "parts": parts, "replaced": self.replaced, **told}).encode()
 
     @classmethod
     def decode(cls, data: bytes, epoch: int) -> Receipt:
@@ -172,7 +176,7 @@ class Receipt:
         if absolute(prefix) != prefix or prefix.endswith("/") or {"/", "\\", "\0"} & set(suffix) or "\0" in prefix:
             raise _forged(f"files {prefix!r:.200}…{suffix!r:.200}", "which is not the name of an output")
         checked = tuple(_checked(part, output, epoch) for part in parts)
-        return cls(output, checked, tuple(map(_checked_old, old)), columns)
+        return cls(output, checked, tuple(map(_checked_old, old)), columns, *_checked_run(other))
 
 
 def _checked(part: object, output: OutputName, epoch: int) -> StagedFile:
@@ -228,6 +232,14 @@ def _checked_columns(columns: object) -> str:
     return str(columns) if decoded else ""
 
 
+def _checked_run(content: Mapping[object, object]) -> tuple[str, int | None]:
+    match content.get("run", ""), content.get("hidden"):
+        case str() as run, int() | None as hidden if re.fullmatch(r"(?:[0-9a-f]{8})?", run) and (hidden or 0) >= 0:
+            return run, hidden
+        case run, hidden:
+            raise _forged(f"run {run!r:.200} with {hidden!r:.200} files", "which is no run")
+
+
 def _checked_old(old: object) -> OldFile:
     match old:
         case [str() as path, int() as size, int() as modified]:
@@ -276,13 +288,12 @@ class Output:
         """The name of a hidden file."""
         return f"{self.name}-{epoch:06d}-{interval}-{token}{self.suffix}"
 
-    def finals(self, parts: Sequence[StagedFile], epoch: int, added: bool) -> list[str]:
+    def finals(self, parts: Sequence[StagedFile], epoch: int, tag: str = "") -> list[str]:
         """The final paths of the parts of an epoch, in the same order, numbered for each folder, window and pane.
 
-        With `added`, names contain a hash of the set of files, so that no two runs deliver files with equal names.
+        Names contain the tag if it is not empty, see `RunFiles.tag`.
         """
-        names = "\n".join(part.name for part in parts)
-        tag = f"-{sha256(names.encode()).hexdigest()[:12]}" if added else ""
+        tag = f"-{tag}" if tag else ""
         sizes = Counter((part.folder, part.mark) for part in parts)
         numbers = Counter[tuple[str, PaneMark | None]]()
         paths = []
@@ -344,8 +355,17 @@ class Output:
 
     def has_shards(self, columns: Sequence[str]) -> bool:
         """Whether there are delivered files of an input that has ended."""
-        pattern = re.compile(f"{re.escape(self.name)}{_SHARD}{re.escape(self.suffix)}")
-        return any(pattern.fullmatch(info.base_name) for info in self.delivered(columns))
+        return any(self.shards(info.base_name) for info in self.delivered(columns))
+
+    def shards(self, name: str) -> int:
+        """The number of shards that the name of a shard states; 0 for another file.
+
+        >>> output = output_of("/data/out", ".txt")
+        >>> [output.shards(name) for name in ("out-00000-of-00012.txt", "out-000001-00000.txt")]
+        [12, 0]
+        """
+        found = re.fullmatch(rf"{re.escape(self.name)}{_SHARD}{re.escape(self.suffix)}", name)
+        return int(name[: len(name) - len(self.suffix)].rpartition("-")[2]) if found else 0
 
     def committed_files(self) -> list[str]:
         """Paths of committed, hidden files relative to their folder, in the order of epochs."""

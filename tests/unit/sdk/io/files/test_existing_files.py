@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
@@ -261,33 +262,97 @@ class TestAppend:
         assert sorted(read(tmp_path).values()) == ["a", "b"]
 
 
+class CrashAt(OneByOne):
+    def __init__(self, at, name="delivered"):
+        super().__init__()
+        self.at = name, at
+
+    def step(self, name, epoch):
+        if (name, epoch) == self.at:
+            raise Crash
+
+
+class TestAChangedModeBetweenTwoStarts:
+    """Delivered files have the names of the mode before, so they are not missed."""
+
+    @pytest.mark.parametrize("windowed", [False, True])
+    @pytest.mark.parametrize("crash", ["commit", "committed", "deliver", "delivered"])
+    @pytest.mark.parametrize("modes", [("replace", "append"), ("error", "append"), ("append", "replace")])
+    def test_is_no_loss(self, tmp_path, caplog, modes, crash, windowed):
+        first, second = modes
+        out, state = tmp_path / "out", tmp_path / "state"
+        with pytest.raises(Crash):
+            run(out, [*"abcd"], state, CrashAt(3, crash), windowed=windowed, if_exists=first)
+        for name in (*["committed"] * 2, None):
+            with contextlib.suppress(Crash):
+                scheduler = CrashAt(5, name) if name else OneByOne()
+                run(out, [*"abcd"], state, scheduler, windowed=windowed, if_exists=second)
+        assert not [record.message for record in caplog.records]
+        assert sorted("".join(read(out).values()).replace("\n", "")) == [*"abcd"]
+
+    def test_nor_is_a_loss_unseen(self, tmp_path, caplog):
+        with pytest.raises(Crash):
+            run(tmp_path / "out", [*"abcd"], tmp_path / "state", CrashAt(3), if_exists="append")
+        for path in (tmp_path / "out").glob("out-000003-*"):
+            path.unlink()
+        run(tmp_path / "out", [*"abcd"], tmp_path / "state", if_exists="append")
+        assert "1 of 1 files of committed epoch 3 were delivered and no longer exist" in caplog.text
+
+
 class TestAnOlderCopyOfTheCheckpoint:
     """Rows would be there twice, as epochs may be cut in another way."""
 
-    def test_is_refused_before_anything_is_read(self, tmp_path):
-        class CrashAt(OneByOne):
-            def __init__(self, at):
-                super().__init__()
-                self.at = at
-
-            def step(self, name, epoch):
-                if (name, epoch) == ("delivered", self.at):
-                    raise Crash
-
+    @pytest.mark.parametrize("mode", ["replace", "append"])
+    @pytest.mark.parametrize("others", [0, 1])
+    def test_is_refused_before_anything_is_read(self, tmp_path, mode, others):
         out, state = tmp_path / "out", tmp_path / "state"
+        for _ in range(others if mode == "append" else 0):
+            run(out, ["of another run"] * 9, if_exists="append")
         with pytest.raises(Crash):
-            run(out, [*"abcdef"], state, CrashAt(2))
+            run(out, [*"abcdef"], state, CrashAt(2), if_exists=mode)
         shutil.copytree(state, tmp_path / "copy")
         with pytest.raises(Crash):
-            run(out, [*"abcdef"], state, CrashAt(4))
+            run(out, [*"abcdef"], state, CrashAt(4), if_exists=mode)
         files = {path: path.read_text() for path in out.rglob("*") if path.is_file()}
         with pytest.raises(
-            FileExistsError, match=r"files are of later epochs than 2, .* from another copy of the chec"
+            FileExistsError, match=r"2 files are of later epochs than 2, .* from another copy of the chec"
         ):
-            run(out, [*"abcdef"], tmp_path / "copy")
+            run(out, [*"abcdef"], tmp_path / "copy", if_exists=mode)
         assert {path: path.read_text() for path in out.rglob("*") if path.is_file()} == files
-        run(out, [*"abcdef"], state)
-        assert sorted(read(out).values()) == [*"abcdef"]
+        run(out, [*"abcdef"], state, if_exists=mode)
+        assert sorted(text for text in read(out).values() if "of" not in text) == [*"abcdef"]
+
+    @pytest.mark.parametrize("mode", ["replace", "append"])
+    @pytest.mark.parametrize("shards", [None, 2])
+    @pytest.mark.parametrize("at", [1, 2, 4])
+    def test_of_a_bounded_run_that_has_ended_is_refused(self, tmp_path, at, shards, mode):
+        out, state = tmp_path / "out", tmp_path / "state"
+        with pytest.raises(Crash):
+            run(out, [*"abcdef"], state, CrashAt(at), if_exists=mode, num_shards=shards)
+        shutil.copytree(state, tmp_path / "copy")
+        run(out, [*"abcdef"], state, if_exists=mode, num_shards=shards)
+        files = {path: path.read_text() for path in out.rglob("*") if path.is_file()}
+        with pytest.raises(FileExistsError, match=rf"files are of later epochs than {at}, .* another copy of the che"):
+            run(out, [*"abcdef"], tmp_path / "copy", if_exists=mode, num_shards=shards)
+        assert {path: path.read_text() for path in out.rglob("*") if path.is_file()} == files
+        run(out, [*"abcdef"], state, if_exists=mode, num_shards=shards)
+        assert {path: path.read_text() for path in out.rglob("*") if path.is_file()} == files
+
+    def test_whose_newest_epoch_had_no_rows_is_refused(self, tmp_path):
+        def write(checkpoint, scheduler):
+            options = PipelineOptions([f"--checkpoint={checkpoint}"])
+            with beam.Pipeline(LocalRunner(scheduler=scheduler), options) as pipeline:
+                kept = pipeline | beam.Create([*"ax"] * 3) | "A" >> beam.Filter(lambda text: text == "a")
+                timed = kept | beam.Map(lambda element: TimestampedValue(element, 1))
+                windowed = timed | beam.WindowInto(FixedWindows(1)) | beam.WithKeys(1) | beam.GroupByKey()
+                windowed | beam.io.WriteToText(f"{tmp_path}/out/out", ".txt")
+
+        with pytest.raises(Crash):
+            write(tmp_path / "state", CrashAt(2))
+        shutil.copytree(tmp_path / "state", tmp_path / "copy")
+        write(tmp_path / "state", OneByOne())
+        with pytest.raises(FileExistsError, match="files are of later epochs than 2"):
+            write(tmp_path / "copy", OneByOne())
 
 
 class TestChangedPipelines:
