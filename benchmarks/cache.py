@@ -28,7 +28,7 @@ from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.state_cache import KeyStates, StateCache, _Entry
 from headrace.lowlevel.processing.worker import Worker
-from headrace.lowlevel.records.key_records import KeyRecords
+from headrace.lowlevel.records.record import KeyRecords
 from headrace.lowlevel.state.state_store import Delta
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import MIN_TIMESTAMP

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from headrace.lowlevel import Batch, MemorySplit
-from headrace.lowlevel.coders.plain_coder import PLAIN
+from headrace.lowlevel.coders.coder import PLAIN
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.storage.object_store import ObjectStore

@@ -60,7 +60,7 @@ from headrace.lowlevel.sinks.sink import (
 from headrace.lowlevel.storage.object_store import PlaceError, StoreError
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.lowlevel.topology.computation import BundleComputation, Computation, Context, InlineComputation
-from headrace.lowlevel.topology.dead_letter import DeadLetter
+from headrace.lowlevel.topology.nodes import DeadLetter
 from headrace.lowlevel.topology.redelivery import Once, by_record_id
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.lowlevel.topology.topology import Topology

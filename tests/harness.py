@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.worker import Worker
-from headrace.lowlevel.records.key_records import KeyRecords
-from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.records.record import Batch, KeyRecords
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import Computation

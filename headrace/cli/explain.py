@@ -15,10 +15,10 @@ from headrace.cli.inspect import view_of
 from headrace.cli.run import Options, Target, flags_of
 from headrace.cli.target import Program, load
 from headrace.lowlevel.checkpoint import Manifest
-from headrace.lowlevel.checkpoint.inspection.watermark_state import watermark_state_of
 from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION, INJECTOR, Fingerprint, aspects_changed
+from headrace.lowlevel.checkpoint.manifest.manifest import watermark_state_of
 from headrace.lowlevel.errors import TopologyError
-from headrace.lowlevel.storage.credentials import hidden
+from headrace.lowlevel.storage.places import hidden
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.explain import Explanation
 from headrace.lowlevel.watermarks.explain import explain as why

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
-from headrace.lowlevel.storage.credentials import hidden
+from headrace.lowlevel.storage.places import hidden
 from headrace.options.beam_options import BEAM_OPTIONS, ignored_values
 from headrace.options.option import (
     AIM,

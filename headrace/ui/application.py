@@ -16,7 +16,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from headrace.lowlevel.errors import CheckpointError
-from headrace.lowlevel.storage.credentials import hidden
+from headrace.lowlevel.storage.places import hidden
 from headrace.sdk.recording.recording import RecordingError
 from headrace.ui.access import HEADERS, NO_TOKEN, Access, Refusal
 from headrace.ui.latest import Latest

@@ -11,7 +11,7 @@ from threading import Lock
 from headrace.lowlevel import CheckpointError, CheckpointView, Topology
 from headrace.lowlevel.checkpoint import Manifest
 from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
-from headrace.lowlevel.storage.credentials import hidden
+from headrace.lowlevel.storage.places import hidden
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress

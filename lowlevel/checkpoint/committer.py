@@ -18,8 +18,7 @@ from headrace.lowlevel.checkpoint.manifest import interval_files
 from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
 from headrace.lowlevel.checkpoint.manifest.manifest import Manifest, encode_manifest
 from headrace.lowlevel.checkpoint.migration import stored_in, succeeded
-from headrace.lowlevel.coders.coder import KeyCoder
-from headrace.lowlevel.coders.plain_coder import PLAIN
+from headrace.lowlevel.coders.coder import PLAIN, KeyCoder
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.intervals.sequencer import Sequencer
 from headrace.lowlevel.storage import object_names

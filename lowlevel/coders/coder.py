@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterable, Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from hashlib import blake2b
 from typing import Protocol, TypeAlias, cast
+from uuid import UUID
+
+import cloudpickle
 
 from headrace.lowlevel.class_lookup import dumps, loads
+from headrace.lowlevel.code_pickling import dumps as dumps_with_code
 from headrace.lowlevel.coders.key_classes import (
     MARK,
     KeyClasses,
@@ -19,9 +25,9 @@ from headrace.lowlevel.coders.key_classes import (
     with_hints,
 )
 from headrace.lowlevel.coders.key_types import decode_kind, encode_kind
-from headrace.lowlevel.coders.unusable_coder import UnusableCoder, received, sent, told
-from headrace.lowlevel.errors import KeyEncodingError, StoredClassError
+from headrace.lowlevel.errors import CheckpointError, CoderError, KeyEncodingError, StoredClassError
 from headrace.lowlevel.stored_names import address, named, public_name
+from headrace.lowlevel.time import Duration, Timestamp
 
 _DOUBLE = struct.Struct(">d")
 _NAN = b"f" + _DOUBLE.pack(float("nan"))
@@ -274,10 +280,10 @@ _Sent: TypeAlias = tuple[str, str, bytes | None, bytes]
 
 
 def _sent(kind: type, name: str, coder: Coder) -> _Sent:
-    pickled_kind, pickled, shown = sent(kind), sent(coder), coder_name(coder)
+    pickled_kind, pickled, shown = pickled_or_error(kind), pickled_or_error(coder), coder_name(coder)
     if isinstance(pickled, Exception):
-        problem = f"cannot be sent to the workers ({told(pickled)}); make one that can be pickled"
-        pickled = sent(UnusableCoder(_plain(name), shown, problem))
+        problem = f"cannot be sent to the workers ({error_text(pickled)}); make one that can be pickled"
+        pickled = pickled_or_error(UnusableCoder(_plain(name), shown, problem))
     assert isinstance(pickled, bytes)
     return name, shown, None if isinstance(pickled_kind, Exception) else pickled_kind, pickled
 
@@ -286,14 +292,14 @@ def _key_coder(entries: list[_Sent], spelled: frozenset[str], of_step: bool) -> 
     """Unpickle a `KeyCoder`; coders that cannot be loaded become `UnusableCoder`."""
     keys = KeyCoder(classes=KeyClasses(spelled, of_step))
     for name, shown, pickled_kind, pickled in entries:
-        coder = received(pickled)
+        coder = unpickled_or_error(pickled)
         if isinstance(coder, Exception):
             problem = (
-                f"cannot be loaded in this process ({told(coder)}); install the coder's module where tasks run, or "
-                "define it in a module of the program"
+                f"cannot be loaded in this process ({error_text(coder)}); install the coder's module where tasks run, "
+                "or define it in a module of the program"
             )
             coder = UnusableCoder(_plain(name), shown, problem)
-        kind = None if pickled_kind is None else received(pickled_kind)
+        kind = None if pickled_kind is None else unpickled_or_error(pickled_kind)
         keys.add(kind if isinstance(kind, type) else None, name, cast(Coder, coder))
     return keys
 
@@ -357,3 +363,89 @@ def key_hash_of(encoded_key: bytes) -> bytes:
     digest = _EMPTY.copy()
     digest.update(encoded_key)
     return digest.digest()
+
+
+_TYPES = (
+    *(type(None), bool, int, float, str, bytes, tuple, list, dict, set, frozenset),
+    *(date, datetime, timedelta, Decimal, UUID, Timestamp, Duration),
+)
+_NAMING_CLASSES = frozenset(b"ACDEGKNo")
+"""Codes of keys that contain the name of a class or coder."""
+
+
+@named("PlainCoder")
+class PlainCoder(KeyCoder):
+    """A coder for None, bool, int, float, str, bytes, dates and times, `Decimal`, `UUID`, and containers of these.
+
+    Containers are tuples, lists, sets, frozen sets and dicts. As in `KeyCoder`, an instant is decoded in UTC, and the
+    Decimal 1.50 as 1.5.
+
+    >>> plain = PlainCoder()
+    >>> plain.decode(plain.encode(("logs", 3, [None, 2.5, {"seen": {b"a"}}])))
+    ('logs', 3, [None, 2.5, {'seen': {b'a'}}])
+    """
+
+    def encode(self, key: object) -> bytes:
+        """Convert a value to bytes. Raises TypeError for other types, which include subclasses of plain types."""
+        if type(key) not in _TYPES:
+            raise TypeError(
+                f"{key!r:.200} of type {type(key).__qualname__} is no plain value; use None, bool, int, float, str, "
+                "bytes, dates and times, Decimal, UUID, or tuples, lists, sets and dicts of them"
+            )
+        return super().encode(key)
+
+    def decode(self, data: bytes) -> object:
+        """Convert bytes back to the value. Raises `CheckpointError` for bytes that name a class or coder."""
+        if data[:1] and data[0] in _NAMING_CLASSES:
+            raise CheckpointError(f"{data[:40]!r} names a class where only plain values belong")
+        return super().decode(data)
+
+
+PLAIN = PlainCoder()
+
+
+class UnusableCoder:
+    """A coder that raises `CoderError` whenever it is used.
+
+    Args:
+        kind: Name of the type of keys.
+        coder: Name of the coder that it replaces.
+        problem: What is wrong, and the remedy.
+    """
+
+    def __init__(self, kind: str, coder: str, problem: str) -> None:
+        self._kind, self._coder, self._problem = kind, coder, problem
+
+    def encode(self, value: object) -> bytes:
+        """Raises `CoderError`."""
+        raise CoderError(self._kind, self._coder, self._problem)
+
+    def decode(self, data: bytes) -> object:
+        """Raises `CoderError`."""
+        raise CoderError(self._kind, self._coder, self._problem)
+
+    def __repr__(self) -> str:
+        return self._coder
+
+
+def pickled_or_error(value: object) -> bytes | Exception:
+    """The pickled object, or the exception that pickling has raised."""
+    try:
+        data = dumps_with_code(value)
+    except Exception as error:
+        return error
+    return data
+
+
+def unpickled_or_error(data: bytes) -> object:
+    """The unpickled object, or the exception that unpickling has raised."""
+    try:
+        value: object = cloudpickle.loads(data)
+    except Exception as error:
+        return error
+    return value
+
+
+def error_text(error: Exception) -> str:
+    """Type and message of an exception."""
+    return f"{type(error).__name__}: {error}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, Self, cast, runtime_checkable
 
 from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.records.record import Batch
@@ -90,7 +90,7 @@ class Delivery:
 
     splits: Sequence[Split]
     position: object
-    """Where the next delivery starts, committed with the epoch: plain data (`lowlevel.coders.plain_coder`)."""
+    """Where the next delivery starts, committed with the epoch: plain data (`lowlevel.coders.coder`)."""
     watermark: int = MIN_TIMESTAMP
     """The injector's low watermark after this delivery, as known before the splits are read; microseconds UTC."""
     done: bool = False
@@ -389,3 +389,35 @@ def _check_rows(rows: Sequence[object]) -> None:
     for row in rows:
         if not isinstance(row, (tuple, list)) or len(row) != 2 or not isinstance(row[1], Integral):
             raise TypeError(f"{row!r:.200} is no pair (value, timestamp in microseconds)")
+
+
+class EndedInjector:
+    """Another injector, of which nothing more is read: in all other respects it is that injector."""
+
+    def __init__(self, injector: Injector) -> None:
+        self._injector = injector
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return cast(object, getattr(self._injector, name))
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        """See `Injector`."""
+        return Delivery([], position, done=True)
+
+    # A check for a protocol may not see the methods that `__getattr__` finds.
+
+    def committed(self, position: object) -> None:
+        """See `CommittedInjector`."""
+        if isinstance(self._injector, CommittedInjector):
+            self._injector.committed(position)
+
+    def run_ended(self) -> None:
+        """See `EndingInjector`."""
+        if isinstance(self._injector, EndingInjector):
+            self._injector.run_ended()
+
+    def holder(self, position: object) -> str | None:
+        """See `HeldInjector`."""
+        return self._injector.holder(position) if isinstance(self._injector, HeldInjector) else None

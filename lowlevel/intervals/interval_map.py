@@ -16,8 +16,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.lowlevel.intervals.interval import SPACE, Interval
-from headrace.lowlevel.intervals.interval_runs import IntervalRun, intervals_of, runs_of
+from headrace.lowlevel.intervals.interval import SPACE, Interval, IntervalRun, intervals_of, runs_of
 from headrace.lowlevel.intervals.sequencer import NO_SEQUENCER, Sequencer
 
 __all__ = ["SPACE", "Interval", "IntervalMap", "key_position"]

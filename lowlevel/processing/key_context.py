@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from heapq import heappop, heappush
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush, merge
+from typing import NamedTuple
 
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.metric import ENGINE, Metric, collector, report
+from headrace.lowlevel.metric import ENGINE, Metric, MetricValues, collector, report
 from headrace.lowlevel.processing.prefetch import Prefetch
-from headrace.lowlevel.processing.savepoint import Due, Savepoint
 from headrace.lowlevel.processing.state_cache import SMALLEST, KeyStates, due_at
 from headrace.lowlevel.records.record import Batch, Emit, Record, new_tuple
-from headrace.lowlevel.state.overlay import overlaid
 from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.nodes import Keyed
-from headrace.lowlevel.topology.record_format import check_format
 from headrace.lowlevel.topology.timer import HOLD, TimeDomain, Timer, hold_tag
 
 LONGEST_NAME = 400
@@ -37,6 +35,26 @@ class _State:
     def __get__(self, context: KeyContext, owner: type[KeyContext]) -> object:
         context.state = state = context._load()
         return state
+
+
+Due = tuple[int, int, str]
+"""A due timer: its domain, negated so that wall time sorts first; its timestamp; its tag."""
+
+
+class Savepoint(NamedTuple):
+    """What `KeyContext.restore` resets: the key's changes, and productions, counters and metrics of the bundle."""
+
+    cells: dict[bytes, bytes | None]
+    marks: dict[tuple[bytes, int, str], int | None]
+    due: list[Due]
+    is_read: bool
+    """Whether user code has read or set the state."""
+    state: bytes | None
+    """The encoded state; None if it was not read, or is None."""
+    produced: dict[str, int]
+    """Stream -> number of productions that are not sent yet."""
+    counters: dict[str, int]
+    metrics: MetricValues
 
 
 class KeyContext:
@@ -389,3 +407,36 @@ class KeyContext:
                 self._produced[stream] = ([], [])
                 report(_RECORDS_OUT, len(values))
                 self._emit(stream, Batch(values, timestamps))
+
+
+def check_format(node: Keyed, stream: str, values: Sequence[object]) -> None:
+    """Raise `StepError` for the first value that is not of the format of the computation's output stream."""
+    record_type = node.formats.get(stream)
+    if record_type is None or set(map(type, values)) == {record_type}:
+        return
+    for value in values:
+        if not isinstance(value, record_type):
+            raise StepError(
+                node.name,
+                None,
+                value,
+                f"stream {stream!r} takes records of type {record_type.__name__}, not {type(value).__name__}; "
+                "produce that type or change the format in the topology",
+            )
+
+
+def overlaid(
+    stored: Iterator[tuple[bytes, bytes]], changed: list[tuple[bytes, bytes | None]]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Merge stored and changed cells of a key, without the cell `b""`, in order of names; reads lazily.
+
+    Args:
+        stored: Name and contents of stored cells, in order of names.
+        changed: Name and new contents, None for a removed cell, in order of names.
+
+    >>> list(overlaid(iter([(b"", b"state"), (b"a", b"1"), (b"c", b"3")]), [(b"a", None), (b"b", b"2")]))
+    [(b'b', b'2'), (b'c', b'3')]
+    """
+    names = {cell for cell, _ in changed}
+    unchanged = ((cell, data) for cell, data in stored if cell and cell not in names)
+    yield from ((cell, data) for cell, data in merge(unchanged, changed) if data is not None)

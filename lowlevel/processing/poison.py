@@ -9,10 +9,8 @@ from __future__ import annotations
 from itertools import repeat
 
 from headrace.lowlevel.processing.key_context import KeyContext
-from headrace.lowlevel.records.key_records import KeyRecords
-from headrace.lowlevel.records.record import Record
-from headrace.lowlevel.topology.dead_letter import DEAD_LETTERS, DeadLetter
-from headrace.lowlevel.topology.nodes import Keyed
+from headrace.lowlevel.records.record import KeyRecords, Record
+from headrace.lowlevel.topology.nodes import DEAD_LETTERS, DeadLetter, Keyed
 from headrace.lowlevel.user_errors import own_traceback
 
 _STRIDE = 64

@@ -17,18 +17,15 @@ from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.interval_context import BundleIntervalContext
-from headrace.lowlevel.processing.key_context import KeyContext
+from headrace.lowlevel.processing.key_context import Due, KeyContext
 from headrace.lowlevel.processing.poison import run_without_poison
-from headrace.lowlevel.processing.savepoint import Due
 from headrace.lowlevel.processing.state_cache import StateCache
-from headrace.lowlevel.records.key_records import KeyRecords, Keys, count_late
-from headrace.lowlevel.records.record import Batch, Emit, Record, new_tuple
+from headrace.lowlevel.records.record import Batch, Emit, KeyRecords, Keys, Record, count_late, new_tuple
 from headrace.lowlevel.state.id_journal import IdJournal
 from headrace.lowlevel.state.layered_store import Layered
 from headrace.lowlevel.state.state_store import Delta, Mark, StateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.topology.computation import BundleComputation, Computation
-from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.computation import BundleComputation, Computation, IntervalComputation
 from headrace.lowlevel.topology.nodes import Keyed
 from headrace.lowlevel.topology.timer import HOLD, TimeDomain
 from headrace.lowlevel.user_errors import failed_step

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headrace.lowlevel.coders.coder import decode_key
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap, key_position
-from headrace.lowlevel.records.key_records import KeyRecords, Keys
+from headrace.lowlevel.records.record import KeyRecords, Keys
 from headrace.lowlevel.records.transposed_tuples import TransposedTuples
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 from array import array
-from typing import NamedTuple, cast
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple, cast, overload
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +14,9 @@ from numpy.typing import NDArray
 
 from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.coders.coder import decode_key
-from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_equal_bytes, of_numbers
-from headrace.lowlevel.columnar.arrow_ipc import decode_tables, encode_tables
+from headrace.lowlevel.columnar.arrow_arrays import decode_tables, encode_tables, of_bytes, of_equal_bytes, of_numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSchema
-from headrace.lowlevel.records.lazy_pairs import LazyPairs
 from headrace.lowlevel.records.transposed_tuples import tuples_of
 from headrace.lowlevel.records.value_schema import Tuple
 from headrace.lowlevel.stored_names import stored_as
@@ -149,3 +149,48 @@ def decode_block(data: bytes, stored: bool = False) -> Block:
     if isinstance(values, tuple):
         values = tuples_of(values, list(map(decode_key, keys)) if None in values else (), counts)
     return Block(consumer, stream, keys, hashes, counts, timestamps, values, ids)
+
+
+Pair = tuple[object, object]
+
+
+class LazyPairs(Sequence[Pair]):
+    """A sequence of pairs (key, payload), each made when it is read.
+
+    Args:
+        firsts: Makes the list of all first items; called at most once.
+        seconds: The list of all second items.
+
+    >>> pairs = LazyPairs(lambda: ["a", "a"], [1, 2])
+    >>> list(pairs), pairs[1], list(pairs[1:]), pairs.seconds
+    ([('a', 1), ('a', 2)], ('a', 2), [('a', 2)], [1, 2])
+    """
+
+    def __init__(self, firsts: Callable[[], list[object]], seconds: list[object]) -> None:
+        self._make = firsts
+        self.seconds = seconds
+
+    @cached_property
+    def firsts(self) -> list[object]:
+        """The first items."""
+        return self._make()
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def __iter__(self) -> Iterator[Pair]:
+        return zip(self.firsts, self.seconds, strict=True)
+
+    @overload
+    def __getitem__(self, index: int) -> Pair: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> LazyPairs: ...
+
+    def __getitem__(self, index: int | slice) -> Pair | LazyPairs:
+        if isinstance(index, slice):
+            return LazyPairs(lambda: self.firsts[index], self.seconds[index])
+        return self.firsts[index], self.seconds[index]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return list, (list(self),)

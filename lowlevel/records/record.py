@@ -81,3 +81,29 @@ Emit = Callable[[str, Batch], None]
 """Hands a batch to the stream of that name."""
 KeyExtractor = Callable[..., object]
 """Returns the key of a value; the consumer chooses an extractor for each input stream (paper §4.2)."""
+
+
+class KeyRecords(NamedTuple):
+    """Some records of one key and stream, in order."""
+
+    stream: str
+    values: Sequence[object]
+    timestamps: Sequence[int]
+    """Event times in microseconds UTC, as many as values."""
+    ids: Sequence[bytes] | None = None
+    """Unique ids, as many as values; None where no redelivery can happen."""
+    oldest: int = MIN_TIMESTAMP
+    """Lower bound of the timestamps, microseconds UTC."""
+
+
+Keys = dict[bytes, tuple[bytes, list[KeyRecords]]]
+"""16-byte hash of a key -> (encoded key, records of the key)."""
+
+
+def count_late(timestamps: Sequence[int], watermark: int) -> int:
+    """How many records are behind the watermark (paper §4.5).
+
+    >>> count_late([1, 5, 3], watermark=4)
+    2
+    """
+    return sum(map(watermark.__gt__, timestamps)) if watermark > MIN_TIMESTAMP else 0

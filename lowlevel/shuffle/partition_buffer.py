@@ -24,8 +24,7 @@ from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.records.transposed_tuples import TransposedTuples
 from headrace.lowlevel.shuffle.column_buffer import ColumnBuffer
-from headrace.lowlevel.topology.dead_letter import DeadLetter
-from headrace.lowlevel.topology.nodes import Keyed
+from headrace.lowlevel.topology.nodes import DeadLetter, Keyed
 from headrace.lowlevel.topology.redelivery import by_record_id
 from headrace.lowlevel.user_errors import failed_step, own_traceback
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_ipc import decode_tables, encode_tables
+from headrace.lowlevel.columnar.arrow_arrays import decode_tables, encode_tables
 from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.records.transposed_tuples import TransposedTuples, packed

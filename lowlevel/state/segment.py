@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_arrays import of_numbers
-from headrace.lowlevel.columnar.arrow_ipc import encode_tables
+from headrace.lowlevel.columnar.arrow_arrays import encode_tables, of_numbers
 
 ROW = "row"
 """Name of the first column."""

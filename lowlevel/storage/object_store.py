@@ -21,7 +21,6 @@ from obstore import store as obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.storage.credentials import hidden
 from headrace.lowlevel.storage.local_objects import LocalObjects
 from headrace.lowlevel.storage.obstore_private import (
     environment_variable,
@@ -29,7 +28,7 @@ from headrace.lowlevel.storage.obstore_private import (
     error_text,
     may_use_threads,
 )
-from headrace.lowlevel.storage.places import Use, is_url, refusal, understood_place
+from headrace.lowlevel.storage.places import Use, hidden, is_url, refusal, understood_place
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig

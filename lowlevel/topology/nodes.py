@@ -1,15 +1,16 @@
-"""Nodes of a topology: a computation with its name and streams (MillWheel paper §4, figure 3)."""
+"""Nodes of a topology: a computation with its name and streams, and its dead letters (MillWheel paper §4, figure 3)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
 from headrace.lowlevel.injectors.injector import Injector
 from headrace.lowlevel.records.record import KeyExtractor
 from headrace.lowlevel.sinks.sink import Sink
+from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.topology.computation import Computation, InlineComputation
 
 
@@ -76,3 +77,33 @@ class Wiring(Protocol):
 
     def carried(self, stream: str) -> set[str]:
         """See `Topology.carried`."""
+
+
+DEAD_LETTERS = "dead_letters"
+"""Counter of a computation's dead letters."""
+
+
+@stored_as("DeadLetter")
+class DeadLetter(NamedTuple):
+    """A record that a computation could not process; travels as the value of a record with the same timestamp.
+
+    >>> from headrace.lowlevel import BoundedInjector, CallSink, Computation, Topology
+    >>> from headrace.runners.local import LocalRunner
+    >>> class Parse(Computation):
+    ...     def process_record(self, record, context):
+    ...         context.produce("numbers", int(record.value))
+    >>> topology = Topology()
+    >>> topology.injector("texts", BoundedInjector([("7", 1), ("seven", 2)]))
+    >>> topology.computation("parse", Parse(), {"texts": len}, ["numbers"], dead_letters="bad")
+    >>> topology.sink("bad", "bad", CallSink(lambda epoch, rows: print([(each.key, each.value) for each, _ in rows])))
+    >>> result = LocalRunner().run_topology(topology)
+    [(5, 'seven')]
+    """
+
+    step: str
+    """Name of the computation."""
+    key: object
+    """The record's key; None if the key extractor failed for it."""
+    value: object
+    error: str
+    """The traceback, from the user's code on."""

@@ -13,8 +13,12 @@ from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.injectors.injector import INJECTOR_HOOKS, Injector
 from headrace.lowlevel.records.record import KeyExtractor
 from headrace.lowlevel.sinks.sink import SINK_HOOKS, SINK_PROTOCOLS, Sink
-from headrace.lowlevel.topology.computation import BundleComputation, Computation, InlineComputation
-from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.computation import (
+    BundleComputation,
+    Computation,
+    InlineComputation,
+    IntervalComputation,
+)
 from headrace.lowlevel.topology.nodes import Inline, Keyed
 from headrace.lowlevel.topology.redelivery import refuse_unrecognised
 from headrace.lowlevel.topology.weak_productions import refuse_impossible

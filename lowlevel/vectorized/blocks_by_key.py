@@ -14,7 +14,7 @@ from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_batch import concatenated
 from headrace.lowlevel.records.column_block import ColumnBlock
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.values import ColumnValues, ObjectValues, Values
 
 

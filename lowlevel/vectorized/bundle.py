@@ -10,7 +10,7 @@ import numpy as np
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.record import Emit
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.blocks_by_key import by_key, key_hashes_of, keys_of, without_duplicates
 from headrace.lowlevel.vectorized.context import ColumnContext
 from headrace.lowlevel.vectorized.declaration import Declaration

@@ -12,8 +12,7 @@ from typing import ClassVar
 
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.stored_names import named, public_name
-from headrace.lowlevel.topology.interval_computation import IntervalComputation
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
 from headrace.lowlevel.vectorized.bundle import ColumnBundle
 from headrace.lowlevel.vectorized.context import ColumnContext
 from headrace.lowlevel.vectorized.declaration import Declaration

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.fields import Column, Field, Layout, as_array, fitted
 from headrace.lowlevel.vectorized.key_table import KeyTable
 from headrace.lowlevel.vectorized.output import Produced, Values

@@ -18,7 +18,7 @@ import numpy as np
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.state.state_store import Mark
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.fields import Layout
 from headrace.lowlevel.vectorized.timer_rows import HOLD_TAG, NO_HOLD, TimerCombination, TimerRows
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -198,3 +198,14 @@ def _check_cover(computation: str, ordered: Sequence[HashRange]) -> None:
         raise ValueError(
             f"the intervals of {computation!r} end at {due}, the key space ends at {SPACE}; give intervals for the rest"
         )
+
+
+class Holder(NamedTuple):
+    """The timestamp, key and tag of a computation's oldest hold. Persisted: every field."""
+
+    timestamp: int
+    """Microseconds UTC."""
+    key: bytes
+    """The encoded key."""
+    tag: str
+    """Tag of the hold, or of the hold of a timer."""

@@ -15,8 +15,7 @@ from headrace.lowlevel.checkpoint import (
     SnapshotOrder,
     write_snapshot,
 )
-from headrace.lowlevel.checkpoint.files.carried_deltas import MOST_BYTES
-from headrace.lowlevel.checkpoint.files.delta_file import delta_object
+from headrace.lowlevel.checkpoint.files.delta_file import MOST_BYTES, delta_object
 from headrace.lowlevel.checkpoint.files.file_chain import within
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.intervals.interval_map import IntervalMap

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import cast, get_args, get_origin
 
-from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
+from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder, UnusableCoder, error_text
 from headrace.lowlevel.coders.coder import Coder as LowCoder
-from headrace.lowlevel.coders.unusable_coder import UnusableCoder, told
 from headrace.lowlevel.errors import CoderError
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.coders import composite
@@ -100,7 +99,9 @@ class CoderRegistry:
         try:
             return coder.from_type_hint(kind, self)
         except Exception as error:
-            problem = f"cannot be made ({told(error)}); mend it, or register an instance: register_coder(type, coder)"
+            problem = (
+                f"cannot be made ({error_text(error)}); mend it, or register an instance: register_coder(type, coder)"
+            )
             raise CoderError(cast(type, kind).__qualname__, coder.__qualname__, problem) from error
 
     def has_own(self, kind: object) -> bool:

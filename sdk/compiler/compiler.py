@@ -14,11 +14,10 @@ from dataclasses import replace
 from typing import cast
 
 from headrace.lowlevel.errors import TopologyError
-from headrace.lowlevel.injectors.ended_injector import EndedInjector
-from headrace.lowlevel.injectors.injector import Injector
+from headrace.lowlevel.injectors.injector import EndedInjector, Injector
 from headrace.lowlevel.records.record import KeyExtractor
 from headrace.lowlevel.sinks.sink import ReleasingSink
-from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.computation import IntervalComputation
 from headrace.lowlevel.topology.redelivery import Once, by_record_id
 from headrace.lowlevel.topology.topology import UNSHARED, Topology
 from headrace.options.pipeline_options import EngineOptions

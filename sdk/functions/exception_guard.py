@@ -11,7 +11,7 @@ from functools import cache
 from typing import cast
 
 from headrace.lowlevel import metric
-from headrace.lowlevel.topology import dead_letter
+from headrace.lowlevel.topology import nodes
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, FunctionDoFn, MapFn
 from headrace.sdk.functions.time_limit import TimeLimit
 from headrace.sdk.model.tagged_output import TaggedOutput
@@ -19,7 +19,7 @@ from headrace.sdk.windows import BoundedWindow
 
 _log = logging.getLogger(__name__)
 _NO_OUTPUTS = (str, bytes, dict)
-DEAD_LETTERS = metric.Metric("counter", metric.ENGINE, dead_letter.DEAD_LETTERS)
+DEAD_LETTERS = metric.Metric("counter", metric.ENGINE, nodes.DEAD_LETTERS)
 """The elements that a step could not process, among the metrics of the engine."""
 
 ErrorInfo = tuple[type[BaseException], str, list[str]]

@@ -8,7 +8,7 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.lowlevel.columnar.arrow_ipc import encode_tables
+from headrace.lowlevel.columnar.arrow_arrays import encode_tables
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.records.value_schema import Named

@@ -7,7 +7,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_ipc import encode_tables
+from headrace.lowlevel.columnar.arrow_arrays import encode_tables
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.graph.pvalue import PCollection, PValue

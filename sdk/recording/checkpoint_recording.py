@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headrace.lowlevel.checkpoint import CheckpointView
 from headrace.lowlevel.checkpoint.log.marker import ELSEWHERE, read_marker
-from headrace.lowlevel.storage.credentials import hidden
+from headrace.lowlevel.storage.places import hidden
 from headrace.lowlevel.storage.signed_store import checkpoint_store
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.sdk.model.short_text import text_of

@@ -17,7 +17,7 @@ from headrace.lowlevel.checkpoint.manifest.fingerprint import SINK
 from headrace.lowlevel.metric import ENGINE, Metric, MetricValues
 from headrace.lowlevel.metric_cells import CounterCell, GaugeCell
 from headrace.lowlevel.sinks.sink import TapSink
-from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.computation import IntervalComputation
 from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
 from headrace.sdk.recording.call_recorder import of_call, watched

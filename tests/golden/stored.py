@@ -20,7 +20,7 @@ from headrace.lowlevel.records.record import Record
 from headrace.lowlevel.records.value_schema import Named, Single, pair
 from headrace.lowlevel.sinks.staged_rows import ColumnPart, Staged, TuplePart, ValuePart
 from headrace.lowlevel.time import Duration, Timestamp
-from headrace.lowlevel.topology.dead_letter import DeadLetter
+from headrace.lowlevel.topology.nodes import DeadLetter
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.runners.beam.windows import BeamWindow
 from headrace.sdk.combinefns.distribution import Distribution, _Ranked

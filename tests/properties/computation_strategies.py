@@ -34,7 +34,7 @@ from headrace.lowlevel.records.value_schema import Single, Tuple
 from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.computation import IntervalComputation
 from headrace.lowlevel.topology.nodes import Keyed
 
 WIDTH = 10

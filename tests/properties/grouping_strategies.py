@@ -19,8 +19,7 @@ from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.state.segment import decode
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.topology.computation import Computation
-from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.computation import Computation, IntervalComputation
 from headrace.lowlevel.topology.nodes import Keyed
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.model.element_form import GroupingInputForm

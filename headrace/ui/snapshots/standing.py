@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.lowlevel.storage.credentials import hidden
+from headrace.lowlevel.storage.places import hidden
 from headrace.runners.engine.activity import Doing, RunPhase
 from headrace.runners.reporting.figures import LONG_SECONDS
 from headrace.ui.snapshots.snapshot import Phase, Standing

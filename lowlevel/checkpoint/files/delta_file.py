@@ -1,7 +1,9 @@
 """Delta files: the state changes of one attempt at a task, for one level and interval (MillWheel paper §6.2).
 
 A file has the tables of `headrace.lowlevel.state.state_store` as Arrow columns, with one IPC message for each table
-that is not empty; the format version stands for the schemas. Parts of snapshots have the same format.
+that is not empty; the format version stands for the schemas. Parts of snapshots have the same format. Small files are
+carried by the log entry of their epoch, as one part of it, so that such an epoch is one write. Their place among the
+parts of an entry must not change, so that a reader of state need not understand the rest of the commit.
 """
 
 from __future__ import annotations
@@ -169,3 +171,45 @@ def _lists(blob: memoryview | None, schema: pa.Schema) -> list[list[Any]]:
         return [[]] * len(schema)
     batch = pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
     return [column.to_pylist() for column in batch.columns]
+
+
+ENTRY_KIND = "commit"
+ENTRY_VERSION = 5
+"""Kind and format version of a commit's log entry."""
+PART = 4
+"""The place of the carried deltas among the parts of the entry."""
+MOST_BYTES = 64 * 1024
+"""Largest size of a delta file that a commit carries."""
+_KIND = "carried deltas"
+_VERSION = 1
+
+
+def carried_part(files: Iterable[bytes]) -> bytes:
+    """The part of a log entry with these delta files."""
+    return envelope.wrap(_KIND, _VERSION, list(files))
+
+
+def carried_files(parts: Sequence[memoryview], name: str) -> list[memoryview]:
+    """The delta files in a log entry, given its parts; `name` stands for it in messages."""
+    return envelope.unwrap(_KIND, _VERSION, bytes(parts[PART]), name)
+
+
+def read_carried(store: ObjectStorage, path: str, header: DeltaHeader, only: str | None = None) -> dict[str, Delta]:
+    """Read the deltas of an attempt from the log entry at `path`, by computation; `only` selects one computation.
+
+    Raises `CheckpointError` if the entry is missing, damaged, or carries no file of this attempt.
+    """
+    name = f"{path} in {store.describe()}"
+    if (data := store.get(path)) is None:
+        raise CheckpointError(
+            f"{name} is missing, but a commit names it for state that it carries; put the file back, or start over on "
+            "an empty checkpoint"
+        )
+    parts = envelope.unwrap(ENTRY_KIND, ENTRY_VERSION, data, name)
+    with envelope.understood(name):
+        files = carried_files(parts, name)
+    for file in files:
+        found, deltas = decode_deltas(bytes(file), name, only)
+        if found == header:
+            return deltas
+    raise CheckpointError(f"{name} carries no deltas of {header}; files were moved or renamed")

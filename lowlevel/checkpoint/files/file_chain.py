@@ -7,13 +7,13 @@ change of intervals, or of a computation's level, only adds a few names to a com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import Any
 
-from headrace.lowlevel.checkpoint.files.carried_deltas import read_carried
-from headrace.lowlevel.checkpoint.files.delta_file import DeltaFile, DeltaHeader, read_deltas
-from headrace.lowlevel.checkpoint.files.snapshot import MOST_DELTAS, Snapshot, is_worth_snapshot
+from headrace.lowlevel.checkpoint.files.delta_file import DeltaFile, DeltaHeader, read_carried, read_deltas
+from headrace.lowlevel.checkpoint.files.snapshot import MOST_DELTAS, Snapshot, SnapshotOrder, is_worth_snapshot
 from headrace.lowlevel.intervals.interval_map import SPACE, Interval, key_position
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.state.segment import restricted
@@ -240,3 +240,41 @@ def merged(stores: Iterable[StateStore]) -> MemoryStateStore:
             segments = {b"%b/%d" % (name, number): contents for name, contents in delta.segments.items()}
             total.apply(replace(delta, segments=segments))
     return total
+
+
+def chain_row(chain: FileChain) -> list[object]:
+    """Convert a file chain to JSON values."""
+    return [
+        *(chain.level, chain.interval, chain.start, chain.stop, _snapshot_row(chain.snapshot)),
+        # One string for all names is faster, as there may be thousands and most are only copied.
+        *(" ".join(chain.deltas), chain.replay_bytes),
+        [(chain_row(origin.chain), origin.computations and sorted(origin.computations)) for origin in chain.origins],
+    ]
+
+
+def _snapshot_row(snapshot: Snapshot | None) -> dict[str, object] | None:
+    if snapshot is None:
+        return None
+    order = snapshot.order
+    return {
+        **{name: getattr(order, name) for name in ("epoch", "last", "generation", "token")},
+        "parts": snapshot.parts,
+        "size": snapshot.size,
+    }
+
+
+def chain_of_row(row: Sequence[Any]) -> FileChain:
+    """Convert the result of `chain_row` back to a file chain."""
+    level, interval, start, stop, snapshot, deltas, replay_bytes, origins = row
+    return FileChain(
+        *(level, interval, start, stop),
+        None if snapshot is None else _snapshot(level, interval, snapshot),
+        tuple(deltas.split()),
+        replay_bytes,
+        tuple(Origin(chain_of_row(origin), None if names is None else frozenset(names)) for origin, names in origins),
+    )
+
+
+def _snapshot(level: int, interval: int, row: dict[str, Any]) -> Snapshot:
+    order = SnapshotOrder(level, interval, row["epoch"], row["last"], row["generation"], row["token"])
+    return Snapshot(order, tuple((computation, count) for computation, count in row["parts"]), row["size"])

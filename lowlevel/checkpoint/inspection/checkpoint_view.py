@@ -8,13 +8,16 @@ unless a given coder does.
 from __future__ import annotations
 
 import itertools
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from headrace.lowlevel.checkpoint.files.file_chain import FileChain, merged
-from headrace.lowlevel.checkpoint.inspection.segment_lines import lines_in, of_key_hash
 from headrace.lowlevel.checkpoint.inspection.stored_tables import StoredTables
 from headrace.lowlevel.checkpoint.inspection.values import (
     CommittedEpoch,
@@ -35,11 +38,11 @@ from headrace.lowlevel.checkpoint.log.marker import ELSEWHERE, read_marker
 from headrace.lowlevel.checkpoint.manifest.archive import Archived
 from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION, spelled_in
 from headrace.lowlevel.checkpoint.manifest.manifest import Manifest
-from headrace.lowlevel.coders.coder import STANDARD_KEYS, Coder, KeyCoder, key_hash_of
-from headrace.lowlevel.coders.plain_coder import PLAIN
+from headrace.lowlevel.coders.coder import PLAIN, STANDARD_KEYS, Coder, KeyCoder, key_hash_of
 from headrace.lowlevel.errors import CheckpointError, CollectedError
 from headrace.lowlevel.intervals.interval_map import key_position
 from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.state.segment import ENCODED, KEY, POINTS, ROW, SAME
 from headrace.lowlevel.storage import object_names
 from headrace.lowlevel.storage.object_store import Location, ObjectStorage
 from headrace.lowlevel.storage.signed_store import checkpoint_store
@@ -388,3 +391,34 @@ def _files(chain: FileChain) -> Iterator[StoredFile]:
     for name in chain.deltas:
         epoch, _, size, *_ = name.split("-")
         yield StoredFile("delta", chain.level, chain.interval, int(epoch), int(size))
+
+
+def lines_in(batch: pa.RecordBatch, computation: str, decode_key: Callable[[bytes], object]) -> Iterator[StoredLine]:
+    """The lines of a segment; none of a segment whose lines only refer to other lines.
+
+    >>> key_hashes = pa.array([b"r" * 16, b"s" * 16], pa.binary(16))
+    >>> batch = pa.record_batch({"row": key_hashes, "key": ["a", "b"], "sum": [3, 4]})
+    >>> [(line.key, line.columns) for line in lines_in(batch, "sums", bytes)]
+    [('a', {'sum': 3}), ('b', {'sum': 4})]
+    >>> same = batch.replace_schema_metadata({SAME: '{"end": 60}'})
+    >>> [line.columns for line in lines_in(same, "sums", bytes)]
+    [{'end': 60, 'sum': 3}, {'end': 60, 'sum': 4}]
+    """
+    schema, metadata = batch.schema, batch.schema.metadata or {}
+    if POINTS in metadata:
+        return
+    same: dict[str, object] = json.loads(metadata.get(SAME, b"{}"))
+    names = schema.names
+    index = names.index(KEY) if KEY in names else names.index(ROW)
+    keys = batch.column(index).to_pylist()
+    if ENCODED.items() <= (schema.field(index).metadata or {}).items():
+        keys = [decode_key(key) for key in keys]
+    others = [n for n, name in enumerate(names) if n and name != KEY]
+    columns = [batch.column(n).to_pylist() for n in others]
+    for key, *values in zip(keys, *columns, strict=True):
+        yield StoredLine(computation, key, {**same, **dict(zip((names[n] for n in others), values, strict=True))})
+
+
+def of_key_hash(batch: pa.RecordBatch, key_hash: bytes) -> pa.RecordBatch:
+    """The lines of one key."""
+    return batch.filter(pc.equal(batch.column(0), pa.scalar(key_hash, pa.binary(16))))

@@ -9,8 +9,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headrace.lowlevel.checkpoint.files.file_chain import FileChain
-from headrace.lowlevel.checkpoint.manifest.file_chain_rows import chain_of_row, chain_row
+from headrace.lowlevel.checkpoint.files.file_chain import FileChain, chain_of_row, chain_row
 from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint, Member
 from headrace.lowlevel.time import MIN_TIMESTAMP
 

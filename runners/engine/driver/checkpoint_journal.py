@@ -24,7 +24,7 @@ from headrace.lowlevel.checkpoint import (
 from headrace.lowlevel.checkpoint.compatibility import change_of
 from headrace.lowlevel.checkpoint.key_spelling import continued
 from headrace.lowlevel.checkpoint.migration import stored_in
-from headrace.lowlevel.coders.plain_coder import PLAIN
+from headrace.lowlevel.coders.coder import PLAIN
 from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.intervals.sequencer import attempt_token
@@ -34,7 +34,7 @@ from headrace.lowlevel.storage.envelope import understood
 from headrace.lowlevel.storage.object_store import ObjectStorage, StoreError
 from headrace.lowlevel.storage.signed_store import checkpoint_store
 from headrace.lowlevel.topology.topology import Topology
-from headrace.lowlevel.watermarks.holder import Holder
+from headrace.lowlevel.watermarks.interval_watermarks import Holder
 from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.driver.journal import JournalState
 from headrace.runners.engine.messages import Kind, Message, pack

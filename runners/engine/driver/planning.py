@@ -12,13 +12,12 @@ from headrace.lowlevel.user_errors import failing
 from headrace.lowlevel.watermarks.explain import furthest_back
 from headrace.lowlevel.watermarks.propagation import too_far_ahead
 from headrace.runners.engine.activity import Activity, RunPhase
-from headrace.runners.engine.clock import Clock
+from headrace.runners.engine.clock import Clock, Wakeup
 from headrace.runners.engine.driver.journal import JournalState
 from headrace.runners.engine.driver.running_topology import RunningTopology
 from headrace.runners.engine.executor import Executor
 from headrace.runners.engine.hooks import Hooks
 from headrace.runners.engine.options import RunOptions
-from headrace.runners.engine.wakeup import Wakeup
 
 _LONGEST = 3600.0
 """Longest wait for input, in seconds."""

@@ -21,8 +21,8 @@ from headrace.lowlevel.checkpoint import Consent
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.topology.topology_edit import joined_topology, reduced_topology
+from headrace.runners.engine.clock import Wakeup
 from headrace.runners.engine.options import RunResult
-from headrace.runners.engine.wakeup import Wakeup
 
 Revise = Callable[[Topology], Topology]
 """A function from the current topology to the wanted one."""

@@ -8,10 +8,36 @@ from typing import Protocol
 from headrace.lowlevel.checkpoint import DeltaFile, FileChain
 from headrace.lowlevel.metric import Where
 from headrace.lowlevel.processing.state_cache import StateCache
+from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.runners.engine.background_calls import PendingCall, Release
 from headrace.runners.engine.messages import Sender
-from headrace.runners.engine.task.local_exchange import LocalExchange
+
+_MOST_BYTES = 256 << 20
+"""Size of the largest block that is passed on without encoding."""
+
+
+class LocalExchange:
+    """Blocks of one attempt at an epoch. Nobody changes a block, so sender and receiver may share it.
+
+    >>> from headrace.lowlevel.records.block import Block
+    >>> LocalExchange().leave(Block("consumer", "stream"))
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[ColumnBlock] = []
+
+    def leave(self, block: Block) -> int | None:
+        """Add a block; returns its number, or None if it must be encoded: a block of Python values, or very large."""
+        if not isinstance(block, ColumnBlock) or block.batch.table.nbytes > _MOST_BYTES:
+            return None
+        self._blocks.append(block)
+        return len(self._blocks) - 1
+
+    def take(self, number: int) -> Block:
+        """The block of that number."""
+        return self._blocks[number]
 
 
 class Host(Protocol):

@@ -13,7 +13,7 @@ from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.watermarks.lateness import NO_LATENESS, Lateness
 from headrace.lowlevel.watermarks.propagation import Frontier, InjectorProgress
 from headrace.runners.engine.messages import COMMITTED, Control, EpochSpec, Kind, Message, Sender, unpack
-from headrace.runners.engine.task.local_exchange import LocalExchange
+from headrace.runners.engine.task.host import LocalExchange
 
 Carried = bytes | int
 """A block on its way: encoded, or the number under which `LocalExchange` has it."""

@@ -9,8 +9,8 @@ from headrace.lowlevel.intervals.interval_map import Interval
 from headrace.lowlevel.records.block import Block
 from headrace.runners.engine.messages import Kind, Message, Sender, pack
 from headrace.runners.engine.productions import Productions
+from headrace.runners.engine.task.host import LocalExchange
 from headrace.runners.engine.task.inbox import Carried
-from headrace.runners.engine.task.local_exchange import LocalExchange
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.shuffle.key_hash_cache import KeyHashCache
-from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.computation import IntervalComputation
 from headrace.lowlevel.topology.nodes import Inline, Keyed
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.user_errors import failed_step

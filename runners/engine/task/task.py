@@ -16,16 +16,14 @@ from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.injectors.injector import Split, TellingSplit
 from headrace.lowlevel.intervals.balancer import Load
 from headrace.lowlevel.metric import Collector, at
-from headrace.lowlevel.processing.bundle import Bundle
-from headrace.lowlevel.processing.sub_bundles import are_worth_splitting, sub_bundles
+from headrace.lowlevel.processing.bundle import Bundle, are_worth_splitting, sub_bundles
 from headrace.lowlevel.processing.worker import Commit, Worker
 from headrace.lowlevel.records.block import Block, dominant_key, sample
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.shuffle.router import Router
 from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.topology.dead_letter import DEAD_LETTERS
-from headrace.lowlevel.topology.nodes import Keyed
+from headrace.lowlevel.topology.nodes import DEAD_LETTERS, Keyed
 from headrace.lowlevel.user_errors import failed_step, own_traceback
 from headrace.lowlevel.watermarks.far_future import believable
 from headrace.lowlevel.watermarks.lateness import NO_LATENESS, Lateness

@@ -7,23 +7,26 @@ micro-batch that is already listed in the checkpoint, or that a commit has read 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Condition
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.lowlevel.errors import CheckpointError, HeadraceError
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
+from headrace.lowlevel.storage import directory_sync
 from headrace.lowlevel.storage.object_store import ObjectStorage
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.watermarks.far_future import DAY
-from headrace.runners.spark.dataframe.progress_sync import QueryProgress
 from headrace.runners.spark.dataframe.staged_rows import (
     OffsetRange,
     Piece,
@@ -250,3 +253,34 @@ def _quick_files(session: SparkSession) -> Iterator[None]:
         yield
     finally:
         session.conf.unset(_FILE_MANAGER)
+
+
+class QueryProgress:
+    """The progress files below a location. Only a local directory is synced; remote stores need no sync."""
+
+    def __init__(self, location: str) -> None:
+        url = urlsplit(location)
+        self._root = Path(unquote(url.path)) if url.scheme in ("", "file") else None
+        self._synced: dict[str, int] = {}
+
+    def sync(self) -> None:
+        """Sync all files and folders that have changed since the last call. Raises OSError."""
+        if self._root is None or not self._root.is_dir():
+            return
+        new = [path for path in [str(self._root.parent), *_below(self._root)] if self._is_new(path)]
+        # Files are synced before the folders that contain their names.
+        for path in sorted(new, key=os.path.isdir):
+            with suppress(FileNotFoundError):
+                directory_sync.fsync(Path(path))
+
+    def _is_new(self, path: str) -> bool:
+        try:
+            changed = os.stat(path).st_ctime_ns
+        except FileNotFoundError:
+            return False
+        before, self._synced[path] = self._synced.get(path), changed
+        return before != changed
+
+
+def _below(root: Path) -> list[str]:
+    return [path for folder, _, files in os.walk(root) for path in (folder, *(f"{folder}/{name}" for name in files))]

@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import lmdb
 
 from headrace.lowlevel.state.state_store import FEW_BYTES, FEW_CELLS, Delta, Mark, MarkColumns, pieces_of
-from headrace.runners.spark.memory.allocator import give_back
+from headrace.runners.spark.memory import give_back
 from headrace.runners.spark.statestore import key_layout
 from headrace.runners.spark.statestore.disk_full import MAX_READERS, naming_full_disk, reserve_lock
 from headrace.runners.spark.statestore.id_filter import StoredIdFilter
-from headrace.runners.spark.statestore.id_table import IdTable
-from headrace.runners.spark.statestore.segment_table import SegmentTable
-from headrace.runners.spark.statestore.timer_table import MarkTable
+from headrace.runners.spark.statestore.tables import IdTable, MarkTable, SegmentTable
 
 if TYPE_CHECKING:
     from headrace.runners.spark.statestore.lmdb_private import Database, Transaction

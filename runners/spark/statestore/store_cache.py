@@ -21,7 +21,7 @@ from pathlib import Path
 
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.state.state_store import Delta
-from headrace.runners.spark.memory.system import boot_id
+from headrace.runners.spark.memory import boot_id
 from headrace.runners.spark.statestore.lmdb_private import DAMAGE
 from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
 

@@ -1,17 +1,22 @@
-"""The `Host` of Spark's worker processes: attempt tokens, state stores of the machine, delta files."""
+"""The `Host` of Spark's worker processes: attempt tokens, state stores of the machine, delta files.
+
+Delta files are written several at once while the task goes on; the last one of each interval stays in memory, so that
+the next task need not read it.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from secrets import token_bytes
 
 from headrace.lowlevel.checkpoint import DeltaFile, DeltaHeader, FileChain
-from headrace.lowlevel.checkpoint.files.carried_deltas import MOST_BYTES
-from headrace.lowlevel.checkpoint.files.delta_file import delta_object
+from headrace.lowlevel.checkpoint.files.delta_file import MOST_BYTES, decode_deltas, delta_object
 from headrace.lowlevel.checkpoint.files.file_chain import epoch_of, file_name
 from headrace.lowlevel.intervals.sequencer import attempt_token
 from headrace.lowlevel.metric import Where
@@ -20,14 +25,12 @@ from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.lowlevel.storage.object_store import ObjectStorage, StoreError
 from headrace.runners.engine.background_calls import PendingCall, Release, Threads
 from headrace.runners.engine.messages import DRIVER, Kind, Message, Sender, pack, unpack
-from headrace.runners.engine.task.local_exchange import LocalExchange
-from headrace.runners.spark.memory.allocator import TRIM
+from headrace.runners.engine.task.host import LocalExchange
+from headrace.runners.spark.memory import TRIM
 from headrace.runners.spark.statestore.disk_full import StateDiskError
 from headrace.runners.spark.statestore.lmdb_private import DAMAGE
 from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
 from headrace.runners.spark.statestore.store_cache import StoreCache, advance
-from headrace.runners.spark.worker.delta_cache import LastDelta
-from headrace.runners.spark.worker.parallel_writes import ParallelWrites
 
 _REMEMBERED = 16
 """Number of intervals of which the process caches the last delta file that it wrote. The next task of the same interval
@@ -36,6 +39,42 @@ _FEW_BYTES = 3 << 20
 """Size up to which a delta file is cached as Python objects, several times as large; larger files as bytes."""
 _LATE_ATTEMPT = 2
 """Spark's number, from 0, of the first attempt that trusts no state store, and sends a full disk to the driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastDelta:
+    """One delta file, until the state stores of the interval contain its changes.
+
+    >>> last = LastDelta("0001", {"step": Delta(cells={(bytes(16), b""): b"state"})})
+    >>> last.of("other"), len(last.of("step"))
+    ([], 1)
+    >>> last.drop("step")
+    >>> last.of("step") is None
+    True
+    """
+
+    name: str
+    """Its name in a file chain, without the place of a commit that carries it."""
+    deltas: dict[str, Delta | bytes | None]
+    """Computation -> delta, or the bytes of the whole file; None once it is dropped."""
+
+    def is_named(self, name: str) -> bool:
+        """Whether a name in a file chain is that of this file."""
+        return name == self.name or name.startswith(f"{self.name}-")
+
+    def of(self, computation: str) -> list[Delta] | None:
+        """The deltas of a computation; None if they must be read from the file."""
+        if computation not in self.deltas:
+            return []
+        deltas = self.deltas[computation]
+        if isinstance(deltas, bytes):
+            return list(decode_deltas(deltas, self.name, computation)[1].values())
+        return None if deltas is None else [deltas]
+
+    def drop(self, computation: str) -> None:
+        """Drop the delta of a computation."""
+        if computation in self.deltas:
+            self.deltas[computation] = None
 
 
 class SparkHost:
@@ -192,3 +231,39 @@ class SparkHost:
     def begin_release(self, release: Release) -> PendingCall:
         """See `Host`: in a thread, which may go on after the task."""
         return self._threads.begin(release)
+
+
+_AT_ONCE = 8
+
+
+class ParallelWrites:
+    """The writes of one process. They have succeeded once `settle` has returned.
+
+    >>> from headrace.lowlevel.storage.object_store import ObjectStore
+    >>> store = ObjectStore("memory://")
+    >>> writes = ParallelWrites(store)
+    >>> writes.begin("deltas/1/a", b"a")
+    >>> writes.settle()
+    >>> store.get("deltas/1/a")
+    b'a'
+    """
+
+    def __init__(self, store: ObjectStorage) -> None:
+        self._store = store
+        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="headrace-writes")
+        self._running: list[Future[None]] = []
+
+    def begin(self, path: str, data: bytes) -> None:
+        """Begin to write an object; its name must be unique."""
+        self._running.append(self._threads.submit(self._store.put, path, data))
+
+    def forget(self) -> None:
+        """Forget the writes of a task that was interrupted; call this when another task begins."""
+        self._running = []
+
+    def settle(self) -> None:
+        """Wait for all writes. Raises the error of the first write that failed."""
+        writes, self._running = self._running, []
+        errors = [error for each in writes if (error := each.exception()) is not None]
+        if errors:
+            raise errors[0]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.runners.spark.memory.allocator import settle
+from headrace.runners.spark.memory import settle
 from headrace.runners.spark.worker.host import SparkHost
 from headrace.runners.spark.worker.last_step import LastStep
 from headrace.runners.spark.worker.loaded_runs import LoadedRuns

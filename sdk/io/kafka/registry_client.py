@@ -12,7 +12,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.storage.credentials import hidden
+from headrace.lowlevel.storage.places import hidden
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient

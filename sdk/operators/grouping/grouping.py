@@ -17,8 +17,7 @@ from typing import TypeAlias
 
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.lowlevel.topology.computation import BundleComputation, Context
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import BundleComputation, Context, IntervalContext
 from headrace.lowlevel.topology.timer import Timer
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.combinefns.combiner_kind import combiner_signature

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias, cast
 
-from headrace.lowlevel.records.lazy_pairs import LazyPairs
+from headrace.lowlevel.records.column_block import LazyPairs
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.windows import BoundedWindow, FixedWindows, GlobalWindow, GlobalWindows, Sessions, SlidingWindows
 from headrace.sdk.windows import TimestampCombiner as Stamp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.lowlevel.stored_names import named
-from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.computation import IntervalComputation
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.combinefns.combiner_kind import combiner_signature
 from headrace.sdk.operators.combining.aggregates import Reducers

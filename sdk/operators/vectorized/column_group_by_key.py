@@ -21,8 +21,7 @@ from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.topology.interval_computation import IntervalComputation
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
 from headrace.lowlevel.vectorized.blocks_by_key import without_duplicates
 from headrace.sdk.combinefns.combiner_kind import combiner_signature
 from headrace.sdk.model.element_form import GroupingInputForm

@@ -19,7 +19,7 @@ import numpy as np
 from headrace.lowlevel.columnar.key_columns import Numbers, first_indices
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.stored_names import named
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers

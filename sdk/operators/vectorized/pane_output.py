@@ -12,7 +12,7 @@ from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.expressions.element_schema import Single, Tuple, pair
 from headrace.sdk.expressions.pane_schema import Fired, panes_of
 from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming, pane_info

@@ -18,7 +18,7 @@ from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_bytes, of_equ
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.stored_names import named
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers, whole_numbers

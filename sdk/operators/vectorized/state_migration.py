@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.state.state_store import Delta
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.topology.timer import HOLD, TimeDomain
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig

@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.errors import CheckpointError
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.combinefns.combiner_kind import combiner_kind
 from headrace.sdk.operators.combining.aggregates import Reducers, reducers_of

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.lowlevel import CallSink, Topology
 from headrace.lowlevel.checkpoint import Checkpoint
-from headrace.lowlevel.coders.plain_coder import PLAIN
+from headrace.lowlevel.coders.coder import PLAIN
 from headrace.runners.engine.options import RunResult
 from tests.faults import mill
 from tests.faults.life import Mortal, Outside, dies, live

@@ -16,7 +16,7 @@ import pytest
 import headrace as beam
 from headrace.lowlevel import StoredClassError, TopologyChangeError
 from headrace.lowlevel.checkpoint import Checkpoint
-from headrace.lowlevel.coders.plain_coder import PLAIN
+from headrace.lowlevel.coders.coder import PLAIN
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners import RunOptions
 from headrace.runners.local import Crash, LocalRunner

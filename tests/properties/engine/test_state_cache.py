@@ -13,8 +13,7 @@ from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.state_cache import SMALLEST, StateCache
 from headrace.lowlevel.processing.worker import Commit, Worker
-from headrace.lowlevel.records.key_records import KeyRecords
-from headrace.lowlevel.records.record import Batch, Record
+from headrace.lowlevel.records.record import Batch, KeyRecords, Record
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import Context

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import headrace as beam
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Timer, Topology
 from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
-from headrace.lowlevel.processing.bundle import Bundle
-from headrace.lowlevel.processing.sub_bundles import are_worth_splitting, sub_bundles
+from headrace.lowlevel.processing.bundle import Bundle, are_worth_splitting, sub_bundles
 from headrace.lowlevel.processing.worker import Commit, Worker
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_batch import ColumnBatch

@@ -17,8 +17,7 @@ from examples.flights_usual import HOUR_US, CarrierState, Finding, UsualDelay
 from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.worker import Commit, Worker
-from headrace.lowlevel.records.key_records import KeyRecords
-from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.records.record import Batch, KeyRecords
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.nodes import Keyed

@@ -38,7 +38,7 @@ from headrace.lowlevel import (
 from headrace.lowlevel.coders.coder import decode_key, encode_key
 from headrace.lowlevel.sinks.sink import SendSink
 from headrace.lowlevel.stored_names import MODULE, address, maker, public_name, stored_as
-from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.computation import IntervalComputation
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.options import RunOptions

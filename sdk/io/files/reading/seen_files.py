@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_bytes, of_integers
-from headrace.lowlevel.columnar.arrow_ipc import decode_tables
+from headrace.lowlevel.columnar.arrow_arrays import decode_tables, numbers_in, of_bytes, of_integers
 from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.sdk.io.files.filesystem import MatchedFile
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.state import segment
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.vectorized.state import element_table
 from headrace.sdk.operators.vectorized.state.element_table import ElementTable

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.state import segment
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.operators.combining.session_runs import Flags
 
 _NAME = struct.Struct(">QQQBBQIH")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.lowlevel.columnar.key_columns import Numbers, first_indices
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
 from headrace.sdk.operators.combining.session_runs import Flags

@@ -13,7 +13,7 @@ from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.operators.combining.accumulator_columns import Lifted
 from headrace.sdk.operators.combining.session_runs import Flags
 from headrace.sdk.operators.grouping.window_assignment import LiftedNamespaces

@@ -14,8 +14,7 @@ import pytest
 from headrace.lowlevel.checkpoint import Checkpoint, FileChain, Manifest, Snapshot, SnapshotOrder
 from headrace.lowlevel.checkpoint.log.fence import SEAL_KIND
 from headrace.lowlevel.checkpoint.manifest.manifest import FORMAT_VERSION, KIND, encode_manifest
-from headrace.lowlevel.coders.coder import KeyCoder
-from headrace.lowlevel.coders.plain_coder import PLAIN
+from headrace.lowlevel.coders.coder import PLAIN, KeyCoder
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.storage import object_names
 from headrace.lowlevel.storage.envelope import unwrap, wrap

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from headrace.lowlevel import ManualInjector, Topology
-from headrace.lowlevel.injectors.ended_injector import EndedInjector
+from headrace.lowlevel.injectors.injector import EndedInjector
 
 
 def test_nothing_more_is_read():

@@ -11,8 +11,7 @@ from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.processing import worker
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.worker import Worker
-from headrace.lowlevel.records.key_records import KeyRecords
-from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.records.record import Batch, KeyRecords
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.state.state_store import FEW_BYTES
 from headrace.lowlevel.time import MIN_TIMESTAMP

@@ -11,7 +11,7 @@ import pytest
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.records.column_batch import ColumnBatch
-from headrace.lowlevel.records.key_records import Keys
+from headrace.lowlevel.records.record import Keys
 from headrace.lowlevel.records.value_schema import Single, pair
 from headrace.lowlevel.shuffle.column_buffer import ColumnBuffer
 from headrace.lowlevel.shuffle.key_hash_cache import KeyHashCache

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import headrace as beam
 from headrace.cli.app import app
 from headrace.lowlevel import CheckpointView
-from headrace.lowlevel.storage.credentials import hidden
 from headrace.lowlevel.storage.object_store import ObjectStore, PlaceError, StoreError
+from headrace.lowlevel.storage.places import hidden
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.sdk.recording.checkpoint_report import report_of

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, ManualInjector, Topology
 from headrace.lowlevel.checkpoint import CheckpointView
-from headrace.lowlevel.checkpoint.inspection.watermark_state import watermark_state_of
+from headrace.lowlevel.checkpoint.manifest.manifest import watermark_state_of
 from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.storage.object_store import ObjectStore

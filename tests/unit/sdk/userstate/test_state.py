@@ -14,7 +14,7 @@ from headrace.lowlevel import CallSink, StepError, TopologyError
 from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.worker import Worker
-from headrace.lowlevel.records.key_records import KeyRecords
+from headrace.lowlevel.records.record import KeyRecords
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Scheduler

@@ -18,7 +18,7 @@ from headrace.lowlevel import (
     StepError,
     Topology,
 )
-from headrace.lowlevel.injectors.ended_injector import EndedInjector
+from headrace.lowlevel.injectors.injector import EndedInjector
 from headrace.lowlevel.user_exceptions import as_raised
 from headrace.runners import RunOptions
 from headrace.runners.engine.driver.delivery import finish

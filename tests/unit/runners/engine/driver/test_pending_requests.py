@@ -23,11 +23,10 @@ from headrace.lowlevel import (
 from headrace.lowlevel.checkpoint import Consent
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology.topology_edit import joined_topology, reduced_topology
-from headrace.runners.engine.clock import SystemClock
+from headrace.runners.engine.clock import SystemClock, Wakeup
 from headrace.runners.engine.driver import driver
 from headrace.runners.engine.driver.topology_change import Running, RunOverError
 from headrace.runners.engine.options import RunOptions
-from headrace.runners.engine.wakeup import Wakeup
 from headrace.runners.local import LocalRunner, Scheduler
 from headrace.runners.local.executor import LocalExecutor
 

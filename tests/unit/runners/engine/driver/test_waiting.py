@@ -23,20 +23,18 @@ from headrace.lowlevel import (
     Record,
     Topology,
 )
-from headrace.lowlevel.injectors.ended_injector import EndedInjector
-from headrace.lowlevel.injectors.injector import MemorySplit, WakingInjector
+from headrace.lowlevel.injectors.injector import EndedInjector, MemorySplit, WakingInjector
 from headrace.lowlevel.injectors.notification_pipe import notify
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.activity import Activity
-from headrace.runners.engine.clock import ManualClock
+from headrace.runners.engine.clock import ManualClock, Wakeup
 from headrace.runners.engine.driver.journal import JournalState
 from headrace.runners.engine.driver.planning import Plan, Planner
 from headrace.runners.engine.driver.running_topology import RunningTopology
 from headrace.runners.engine.executor import Executor
 from headrace.runners.engine.hooks import EveryStep
 from headrace.runners.engine.options import RunOptions
-from headrace.runners.engine.wakeup import Wakeup
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.generate_sequence import Beat, TickInjector
 from headrace.sdk.io.socket_source import SocketInjector

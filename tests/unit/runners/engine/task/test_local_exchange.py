@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.runners.engine.task.local_exchange import LocalExchange
+from headrace.runners.engine.task.host import LocalExchange
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.executor import LocalExecutor
 from tests.faults.crashes.test_vectorized_grouping_survives import Rows, told, topology

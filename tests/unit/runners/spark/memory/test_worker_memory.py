@@ -18,8 +18,7 @@ from headrace.runners.engine.task.inbox import Inbox
 from headrace.runners.engine.task.outgoing import Outgoing
 from headrace.runners.spark.jobs import stage_function as level_module
 from headrace.runners.spark.jobs.stage_function import batches_of
-from headrace.runners.spark.memory.allocator import Trim
-from headrace.runners.spark.memory.system import own_bytes
+from headrace.runners.spark.memory import Trim, own_bytes
 from headrace.runners.spark.statestore import lmdb_store
 from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
 from headrace.runners.spark.statestore.store_cache import ROOT_VARIABLE

@@ -11,7 +11,7 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import CallSink
-from headrace.lowlevel.coders.plain_coder import PLAIN
+from headrace.lowlevel.coders.coder import PLAIN
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.files.reading.pieces import MissingFileError
 from tests.unit.sdk.io.sourcefiles import all_rows, write

@@ -17,7 +17,7 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import Batch, CallSink, MemorySplit
-from headrace.lowlevel.coders.plain_coder import PLAIN
+from headrace.lowlevel.coders.coder import PLAIN
 from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import MIN_TIMESTAMP, SECOND

@@ -8,7 +8,7 @@ from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.worker import Worker
-from headrace.lowlevel.records.key_records import KeyRecords
+from headrace.lowlevel.records.record import KeyRecords
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
 from headrace.lowlevel.topology.nodes import Keyed

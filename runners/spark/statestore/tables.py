@@ -1,4 +1,4 @@
-"""Marks (timers and holds) in a state store, by key hash and in order of time (paper §4.6, §6.2)."""
+"""The tables of a state store: marks (timers and holds), record ids and segments (paper §4.6, §6.2)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ import numpy as np
 
 from headrace.lowlevel.state.state_store import Mark, MarkColumns
 from headrace.runners.spark.statestore import key_layout
+
+if TYPE_CHECKING:
+    from headrace.runners.spark.statestore.lmdb_private import Database, Transaction
+from typing import TYPE_CHECKING
+
+from headrace.lowlevel.state.state_store import Delta
+
+if TYPE_CHECKING:
+    from headrace.runners.spark.statestore.lmdb_private import Database, Transaction
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.runners.spark.statestore.lmdb_private import Database, Transaction
@@ -133,3 +143,73 @@ def _before(keys: Iterator[bytes], end: bytes) -> Iterator[bytes]:
 def _sorted(names: list[bytes]) -> list[bytes]:
     """The names in about the order of the tree: neighbours share a page, so order saves more than it costs."""
     return [names[index] for index in key_layout.order_by_head(names)]
+
+
+class IdTable:
+    """Two tables of LMDB that change together: ids by name, and ids by time, to find those that are to be forgotten."""
+
+    def __init__(self, ids: Database, ages: Database) -> None:
+        self.ids, self._ages = ids, ages
+
+    def has(self, view: Transaction, record_id: bytes) -> bool:
+        """Whether a record with this id was processed."""
+        return view.get(key_layout.fit(record_id), None, self.ids) is not None
+
+    def change(self, transaction: Transaction, delta: Delta) -> None:
+        """Apply the ids of a delta."""
+        if delta.ids:
+            ids = [
+                key_layout.named(record_id, key_layout.time_bytes(timestamp))
+                for record_id, timestamp in delta.ids.items()
+            ]
+            ages = [key_layout.named(key_layout.age_name(*entry), b"") for entry in delta.ids.items()]
+            transaction.cursor(self.ids).putmulti(key_layout.nearly_sorted(ids))
+            transaction.cursor(self._ages).putmulti(key_layout.nearly_sorted(ages))
+        if delta.forget_ids_before is not None:
+            self._forget(transaction, delta.forget_ids_before)
+
+    def _forget(self, transaction: Transaction, limit: int) -> None:
+        cursor = transaction.cursor(self._ages)
+        while cursor.first():
+            key, value = cursor.item()
+            timestamp, record_id = key_layout.age_of(key_layout.unnamed(key, value)[0])
+            if timestamp >= limit:
+                return
+            id_key = key_layout.fit(record_id)
+            time = transaction.get(id_key, None, self.ids)
+            # If the id was added again with another time, this entry is obsolete.
+            if time is not None and key_layout.timestamp_of(key_layout.unnamed(id_key, time)[1]) < limit:
+                transaction.delete(id_key, db=self.ids)
+            cursor.delete()
+
+
+class SegmentTable:
+    """A table of LMDB from names to contents of some megabytes, which are read one by one."""
+
+    def __init__(self, table: Database) -> None:
+        self.table = table
+
+    def names(self, view: Transaction) -> list[bytes]:
+        """All names in order; the contents are not read."""
+        cursor = view.cursor(self.table)
+        keys = cursor.iternext(keys=True, values=False)
+        # Keys are in order except for those that stand for longer names.
+        return sorted(key_layout.unnamed(key, cursor.value())[0] if key_layout.is_cut(key) else key for key in keys)
+
+    def get(self, view: Transaction, name: bytes) -> bytes | None:
+        """The contents of a segment, which stay valid after the view ends; None if there is no such segment."""
+        key = key_layout.fit(name)
+        value = view.get(key, None, self.table)
+        return None if value is None else key_layout.unnamed(key, value)[1]
+
+    def all(self, view: Transaction) -> Iterator[tuple[bytes, bytes]]:
+        """Names and contents."""
+        return (key_layout.unnamed(key, value) for key, value in view.cursor(self.table))
+
+    def change(self, transaction: Transaction, segments: Mapping[bytes, bytes | None]) -> None:
+        """Put each segment that has contents, and delete each that has None."""
+        for name, contents in segments.items():
+            if contents is None:
+                transaction.delete(key_layout.fit(name), db=self.table)
+            else:
+                transaction.put(*key_layout.named(name, contents), db=self.table)
