@@ -7,10 +7,8 @@ import os
 from types import TracebackType
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.user_errors import is_engine
+from headrace.lowlevel.user_errors import FULL, is_engine, is_users
 
-FULL = "HEADRACE_FULL_TRACEBACKS"
-"""Environment variable: with `1`, tracebacks keep all frames."""
 _log = logging.getLogger("headrace.sdk.tracebacks")
 
 
@@ -25,10 +23,12 @@ def shorten(error: HeadraceError) -> None:
 
 
 def own_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of the engine."""
-    frames = []
+    """A traceback without the frames of the engine, and of what the engine calls in the standard library."""
+    frames, in_engine = [], False
     while traceback is not None:
-        if not is_engine(traceback.tb_frame.f_code.co_filename):
+        name = traceback.tb_frame.f_code.co_filename
+        in_engine |= is_engine(name)
+        if is_users(name) or not in_engine:
             frames.append(traceback)
         traceback = traceback.tb_next
     shortened: TracebackType | None = None

@@ -205,7 +205,7 @@ class ColumnRun:
         except MemoryError:
             raise
         except Exception as error:
-            raise StepError(reader.label, None, None, f"{_DEFECT}\n{own_traceback(error)}") from error
+            raise StepError(reader.label, None, None, f"{_DEFECT}\n{own_traceback(error, whole=True)}") from error
 
     def _readers_of(self, node: int, form: ElementForm) -> list[Step | Exit | None]:
         """The readers of a collection in the order of `StagePlan.consumers`; None for one that never takes columns."""
