@@ -62,13 +62,13 @@ def figure(
         ImportError: matplotlib is not installed.
     """
     try:
-        from headrace.sdk.visualization.plots.figure import draw
+        from headrace.sdk.visualization.plots.figure import figure_of
     except ImportError as missing:
         raise ImportError(
             "figures, PNG and PDF need matplotlib, which is not installed: pip install 'headrace[plot]'; plot.html and "
             "files that end in .svg work without it"
         ) from missing
-    return draw(panels(_read(recording), step, key, title))
+    return figure_of(panels(_read(recording), step, key, title))
 
 
 def save(

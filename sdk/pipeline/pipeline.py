@@ -24,7 +24,7 @@ from headrace.sdk.pipeline.tracebacks import shorten
 from headrace.sdk.recording.recorder import Recorder
 from headrace.sdk.recording.recording_log import log_of
 from headrace.sdk.result import NoRun, PipelineResult, warn_of_unmatched
-from headrace.sdk.visualization.diagrams.notebook import mime_bundle
+from headrace.sdk.visualization.diagrams.pipeline_diagram import mime_bundle
 
 
 class Pipeline(PipelineGraph):

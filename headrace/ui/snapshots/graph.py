@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION, INJECTOR, INLINE, SINK, Fingerprint, Member
 from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.stored_names import public_name
-from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, Kind
-from headrace.sdk.visualization.diagrams.layout import LINE, PADDING, Layout
+from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, StepKind
+from headrace.sdk.visualization.diagrams.layout import LINE, PADDING, DiagramLayout
 from headrace.ui.snapshots.samples import is_of_program
 
-_KINDS = {INJECTOR: Kind.SOURCE, COMPUTATION: Kind.KEYED, INLINE: Kind.STEP, SINK: Kind.SINK}
+_KINDS = {INJECTOR: StepKind.SOURCE, COMPUTATION: StepKind.KEYED, INLINE: StepKind.STEP, SINK: StepKind.SINK}
 _SINK = " (sink)"
 _WIDEST_FIGURES = ("8,888,888/s", "lag 23 h 59 min · 888 KiB")
 """What the figures of a step may be, for the size of its box."""
@@ -78,7 +78,7 @@ class Graph:
 def graph_of(topology: Fingerprint) -> Graph:
     """Arrange the graph of a topology. Raises `ImportError` if the layout library is missing."""
     diagram = diagram_of(topology)
-    return Graph(_placed(diagram, Layout(diagram)), _placed(diagram, Layout(diagram, downwards=True)))
+    return Graph(_placed(diagram, DiagramLayout(diagram)), _placed(diagram, DiagramLayout(diagram, downwards=True)))
 
 
 def diagram_of(topology: Fingerprint) -> Diagram:
@@ -144,7 +144,7 @@ def _arrows(members: Sequence[Member], inner: set[str]) -> Iterator[Arrow]:
                 yield Arrow(_id(source), _id(member), shuffled=member.kind == COMPUTATION)
 
 
-def _placed(diagram: Diagram, layout: Layout) -> GraphPlace:
+def _placed(diagram: Diagram, layout: DiagramLayout) -> GraphPlace:
     boxes = []
     for box in diagram.boxes:
         rect, name = layout.boxes[box.name], box.name.removesuffix(_SINK)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 
-class Kind(Enum):
+class StepKind(Enum):
     """The kind of step that a box shows."""
 
     SOURCE = "source"
@@ -25,7 +25,7 @@ class Box:
     """Unique in the diagram."""
     lines: tuple[str, ...]
     """The lines of text; the first is the title."""
-    kind: Kind
+    kind: StepKind
     group: tuple[str, ...] = ()
     """Labels of the composite transforms around the step, the outermost first."""
 

@@ -28,7 +28,7 @@ class Rect:
         self.x = self.y = 0.0
 
 
-class Layout:
+class DiagramLayout:
     """The positions of the boxes and arrows of a diagram.
 
     Args:
@@ -115,7 +115,7 @@ def _layouts(
     """For each connected part the points of its vertices (y is minus the rank) and its edges, split at bends."""
     edges = {(numbers[arrow.source], numbers[arrow.target]) for arrow in diagram.arrows}
     edges = {(source, target) for source, target in edges if source != target}
-    alone = set(numbers.values()).difference(*edges) if edges else set(numbers.values())
+    alone = set(numbers.values()).difference(*edges)
     if edges:
         try:
             from fast_sugiyama import from_edges
@@ -131,12 +131,9 @@ def _curve(points: list[Point], downwards: bool) -> str:
     """A curve through all points, in the direction of the ranks at each."""
     path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x, y), (to_x, to_y) in pairwise(points):
-        if downwards:
-            middle = (y + to_y) / 2
-            path += f" C{x:.1f} {middle:.1f} {to_x:.1f} {middle:.1f} {to_x:.1f} {to_y:.1f}"
-        else:
-            middle = (x + to_x) / 2
-            path += f" C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
+        middle_x, middle_y = (x + to_x) / 2, (y + to_y) / 2
+        controls = ((x, middle_y), (to_x, middle_y)) if downwards else ((middle_x, y), (middle_x, to_y))
+        path += " C" + " ".join(f"{across:.1f} {down:.1f}" for across, down in (*controls, (to_x, to_y)))
     return path
 
 

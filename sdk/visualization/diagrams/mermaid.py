@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, Kind
+from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, StepKind
 
 _SHAPES = {
-    Kind.SOURCE: ("([", "])"),
-    Kind.STEP: ("[", "]"),
-    Kind.KEYED: ("[[", "]]"),
-    Kind.SINK: ("[/", "/]"),
+    StepKind.SOURCE: ("([", "])"),
+    StepKind.STEP: ("[", "]"),
+    StepKind.KEYED: ("[[", "]]"),
+    StepKind.SINK: ("[/", "/]"),
 }
 _STYLES = {
-    Kind.SOURCE: "fill:#e8f4ec,stroke:#009e73,color:#111",
-    Kind.STEP: "fill:#ffffff,stroke:#777777,color:#111",
-    Kind.KEYED: "fill:#e6f1fa,stroke:#0072b2,stroke-width:2px,color:#111",
-    Kind.SINK: "fill:#fdf1e3,stroke:#d55e00,color:#111",
+    StepKind.SOURCE: "fill:#e8f4ec,stroke:#009e73,color:#111",
+    StepKind.STEP: "fill:#ffffff,stroke:#777777,color:#111",
+    StepKind.KEYED: "fill:#e6f1fa,stroke:#0072b2,stroke-width:2px,color:#111",
+    StepKind.SINK: "fill:#fdf1e3,stroke:#d55e00,color:#111",
 }
 
 
 def mermaid(diagram: Diagram) -> str:
     """A Mermaid `flowchart` from left to right.
 
-    >>> diagram = Diagram("", [Box("a", ("a",), Kind.SOURCE), Box("b", ("b", "GroupByKey"), Kind.KEYED)])
+    >>> diagram = Diagram("", [Box("a", ("a",), StepKind.SOURCE), Box("b", ("b", "GroupByKey"), StepKind.KEYED)])
     >>> diagram.arrows.append(Arrow("a", "b", shuffled=True))
     >>> print(mermaid(diagram).partition("classDef")[0].rstrip())
     flowchart LR

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import MISSING, Field, fields, is_dataclass
+
+from headrace.lowlevel.time import Duration, Timestamp
 from headrace.sdk.compiler.collection_graph import CollectionGraph
 from headrace.sdk.graph.ptransform import is_function
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
@@ -11,8 +15,9 @@ from headrace.sdk.transforms.core.source import Source
 from headrace.sdk.transforms.core.steps import GROUPING, runs_by_key, side_inputs_of
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.transforms.core.write import Write
-from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, Kind
-from headrace.sdk.visualization.diagrams.words import short
+from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, StepKind
+from headrace.sdk.visualization.diagrams.mermaid import mermaid
+from headrace.sdk.visualization.diagrams.svg import svg
 from headrace.sdk.windows.windowing import Windowing
 
 
@@ -39,14 +44,31 @@ def pipeline_diagram(pipeline: BasePipeline) -> Diagram:
         boxes[name] = Box(name, _lines(visible), kind, _around(visible))
         for value in step.inputs:
             if isinstance(value, PCollection):
-                arrows[_arrow(value, step, visible_steps, shuffled=_kind(step) is Kind.KEYED)] = None
+                arrows[_arrow(value, step, visible_steps, shuffled=_kind(step) is StepKind.KEYED)] = None
         arrows |= dict.fromkeys(_arrow(side.pvalue, step, visible_steps, beside=True) for side in side_inputs_of(step))
     diagram.boxes += boxes.values()
     diagram.arrows += [arrow for arrow in arrows if arrow.source != arrow.target]
     return diagram
 
 
-_PRECEDENCE = (Kind.STEP, Kind.SOURCE, Kind.KEYED, Kind.SINK)
+def mime_bundle(pipeline: BasePipeline) -> dict[str, str]:
+    """MIME type -> the diagram in it: Mermaid, which JupyterLab renders, and SVG if the extra `plot` is installed.
+
+    >>> from headrace.sdk.graph.pipeline_graph import PipelineGraph
+    >>> from headrace.options.pipeline_options import PipelineOptions
+    >>> sorted(mime_bundle(PipelineGraph(PipelineOptions([]))))
+    ['text/plain']
+    """
+    if not pipeline.steps:
+        return {"text/plain": "a pipeline without steps"}
+    diagram = pipeline_diagram(pipeline)
+    bundle = {"text/plain": mermaid(diagram), "text/vnd.mermaid": mermaid(diagram)}
+    with suppress(ImportError):
+        bundle["image/svg+xml"] = svg(diagram)
+    return bundle
+
+
+_PRECEDENCE = (StepKind.STEP, StepKind.SOURCE, StepKind.KEYED, StepKind.SINK)
 """The kind of a box for several steps is the last of their kinds in this order."""
 
 
@@ -75,20 +97,20 @@ def _arrow(
     return Arrow(source, target, value.tag or "", shuffled, beside)
 
 
-def _kind(step: Step) -> Kind:
+def _kind(step: Step) -> StepKind:
     transform = step.transform
     if isinstance(transform, Source):
-        return Kind.SOURCE
+        return StepKind.SOURCE
     if isinstance(transform, Write):
-        return Kind.SINK
+        return StepKind.SINK
     keyed = isinstance(transform, (*GROUPING, Shuffling, RunComputation)) or runs_by_key(step)
-    return Kind.KEYED if keyed else Kind.STEP
+    return StepKind.KEYED if keyed else StepKind.STEP
 
 
-def _kind_of(step: Step, visible: Step, known: Box | None) -> Kind:
+def _kind_of(step: Step, visible: Step, known: Box | None) -> StepKind:
     """The kind of a step, or of the composite around it, given the kind of its parts so far."""
     if visible is not step and not any(isinstance(value, PCollection) for value in visible.inputs):
-        return Kind.SOURCE
+        return StepKind.SOURCE
     kind = _kind(step)
     return kind if known is None else max(kind, known.kind, key=_PRECEDENCE.index)
 
@@ -107,9 +129,42 @@ def _lines(step: Step) -> tuple[str, ...]:
 
 def _where_when_how(windowing: Windowing) -> list[str]:
     """A line for the window function and for each setting that differs from its default."""
-    default, lines = Windowing(), [short(windowing.window_fn)]
+    default, lines = Windowing(), [_short_form(windowing.window_fn)]
     if windowing.trigger != default.trigger:
-        lines += [short(windowing.trigger), windowing.accumulation_mode.name.lower().replace("_", " ")]
+        lines += [_short_form(windowing.trigger), windowing.accumulation_mode.name.lower().replace("_", " ")]
     if windowing.allowed_lateness_us:
         lines.append(f"allowed lateness {windowing.allowed_lateness_us / 1e6:g} s")
     return lines
+
+
+def _short_form(value: object) -> str:
+    """A value as a program would write it, without default arguments; times are seconds.
+
+    >>> from headrace.sdk.triggers import AfterCount, AfterWatermark
+    >>> from headrace.sdk.windows import SlidingWindows
+    >>> _short_form(SlidingWindows(60, 15)), _short_form(AfterWatermark(late=AfterCount(1)))
+    ('SlidingWindows(60, 15)', 'AfterWatermark(late=Repeatedly(AfterCount(1)))')
+    """
+    if isinstance(value, Duration | Timestamp):
+        return f"{value.micros / 1e6:g}"
+    if isinstance(value, tuple | list):
+        return ", ".join(map(_short_form, value))
+    if isinstance(value, type) or not is_dataclass(value):
+        return str(value)
+    parts, positional = [], True
+    for argument in (argument for argument in fields(value) if not argument.name.startswith("_")):
+        content = getattr(value, argument.name)
+        if _is_default(argument, content):
+            # The arguments after one that is left out need names.
+            positional = False
+        else:
+            parts.append(_short_form(content) if positional else f"{argument.name}={_short_form(content)}")
+    return f"{type(value).__name__}({', '.join(parts)})"
+
+
+def _is_default(argument: Field[object], value: object) -> bool:
+    if argument.default_factory is not MISSING:
+        return value == argument.default_factory()
+    # None and a time of zero always count as defaults.
+    default = None if argument.default is MISSING else argument.default
+    return value is None or value == default or (isinstance(value, Duration | Timestamp) and value.micros == 0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from html import escape
 
-from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, Kind
-from headrace.sdk.visualization.diagrams.layout import LINE, PADDING, Layout, Rect
+from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, StepKind
+from headrace.sdk.visualization.diagrams.layout import LINE, PADDING, DiagramLayout, Rect
 
-_FILL = {Kind.SOURCE: "#e8f4ec", Kind.STEP: "#ffffff", Kind.KEYED: "#e6f1fa", Kind.SINK: "#fdf1e3"}
-_STROKE = {Kind.SOURCE: "#009e73", Kind.STEP: "#777777", Kind.KEYED: "#0072b2", Kind.SINK: "#d55e00"}
-_ROUND = {Kind.SOURCE: 16, Kind.STEP: 3, Kind.KEYED: 3, Kind.SINK: 16}
+_FILL = {StepKind.SOURCE: "#e8f4ec", StepKind.STEP: "#ffffff", StepKind.KEYED: "#e6f1fa", StepKind.SINK: "#fdf1e3"}
+_STROKE = {StepKind.SOURCE: "#009e73", StepKind.STEP: "#777777", StepKind.KEYED: "#0072b2", StepKind.SINK: "#d55e00"}
+_ROUND = {StepKind.SOURCE: 16, StepKind.STEP: 3, StepKind.KEYED: 3, StepKind.SINK: 16}
 _HEAD = (
     '<defs><marker id="end" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="9" markerHeight="9" '
     'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="#555"/></marker></defs>'
@@ -18,7 +18,7 @@ _HEAD = (
 
 def svg(diagram: Diagram) -> str:
     """A complete SVG document. Raises `ImportError`, which names the extra, if the layout library is missing."""
-    layout = Layout(diagram)
+    layout = DiagramLayout(diagram)
     parts = [_arrow(arrow, layout) for arrow in diagram.arrows]
     parts += [_box(box, layout.boxes[box.name]) for box in diagram.boxes]
     width, height = (f"{size:.0f}" for size in layout.size)
@@ -34,7 +34,7 @@ def _box(box: Box, rect: Rect) -> str:
     frame = (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{rect.width:.1f}" height="{rect.height:.1f}" '
         f'rx="{_ROUND[box.kind]}" fill="{_FILL[box.kind]}" stroke="{_STROKE[box.kind]}" '
-        f'stroke-width="{2 if box.kind is Kind.KEYED else 1}"><title>{escape(box.name)}</title></rect>'
+        f'stroke-width="{2 if box.kind is StepKind.KEYED else 1}"><title>{escape(box.name)}</title></rect>'
     )
     texts = [
         f'<text x="{rect.x:.1f}" y="{top + PADDING + LINE * (index + 0.7):.1f}" text-anchor="middle" fill="#111"'
@@ -44,6 +44,6 @@ def _box(box: Box, rect: Rect) -> str:
     return frame + "".join(texts)
 
 
-def _arrow(arrow: Arrow, layout: Layout) -> str:
+def _arrow(arrow: Arrow, layout: DiagramLayout) -> str:
     style = 'stroke-dasharray="4 3"' if arrow.beside else 'stroke-width="2.5"' if arrow.shuffled else ""
     return f'<path d="{layout.path(arrow)}" fill="none" stroke="#555" {style} marker-end="url(#end)"/>'

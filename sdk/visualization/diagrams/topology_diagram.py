@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.operators.fusion.stage import Stage
-from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, Kind
+from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, StepKind
 
 _SINK = " (sink)"
 
@@ -27,15 +27,15 @@ def topology_diagram(topology: Topology) -> Diagram:
     """
     diagram = Diagram("as compiled")
     for stream, injector in topology.injectors.items():
-        diagram.boxes.append(Box(stream, (stream, type(injector).__name__), Kind.SOURCE))
+        diagram.boxes.append(Box(stream, (stream, type(injector).__name__), StepKind.SOURCE))
     for level, names in enumerate(topology.levels(), 1):
         for name in names:
             computation = type(topology.keyed[name].computation).__name__
-            diagram.boxes.append(Box(name, (name, f"level {level}, {computation}"), Kind.KEYED))
+            diagram.boxes.append(Box(name, (name, f"level {level}, {computation}"), StepKind.KEYED))
     for name in topology.inline_order():
-        diagram.boxes.append(Box(name, _lines(topology, name), Kind.STEP))
+        diagram.boxes.append(Box(name, _lines(topology, name), StepKind.STEP))
     for name, (_, sink) in topology.sinks.items():
-        diagram.boxes.append(Box(name + _SINK, (name, type(sink).__name__), Kind.SINK))
+        diagram.boxes.append(Box(name + _SINK, (name, type(sink).__name__), StepKind.SINK))
     diagram.arrows += _arrows(topology)
     return diagram
 

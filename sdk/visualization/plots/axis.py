@@ -55,12 +55,12 @@ class Axis:
         several_days = self.first // _DAY != self.last // _DAY and step < _DAY
         return [(time, _date(time) if several_days and time % _DAY == 0 else text_of(time, step)) for time in times]
 
-    def named(self, title: str) -> str:
+    def title(self, title: str) -> str:
         """A title with the day on which the axis begins; without it for times near 1970-01-01.
 
-        >>> Axis(0, 60_000_000, 0, 1).named("event time")
+        >>> Axis(0, 60_000_000, 0, 1).title("event time")
         'event time'
-        >>> Axis(1_700_000_000_000_000, 1_700_000_060_000_000, 0, 1).named("event time")
+        >>> Axis(1_700_000_000_000_000, 1_700_000_060_000_000, 0, 1).title("event time")
         'event time, from 2023-11-14 (UTC)'
         """
         if abs(self.first) < _DAY and abs(self.last) < 2 * _DAY:
@@ -95,10 +95,10 @@ def text_of(time: int, step: int = _SECOND) -> str:
     return instant.strftime("%H:%M:%S.%f")[: 9 + digits]
 
 
-def briefly(time: int) -> str:
+def brief_time(time: int) -> str:
     """A time, microseconds UTC, as text; seconds and fractions are left out where they are zero.
 
-    >>> briefly(43_350_000_000), briefly(43_320_000_000)
+    >>> brief_time(43_350_000_000), brief_time(43_320_000_000)
     ('12:02:30', '12:02')
     """
     if time % _SECOND:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from headrace.sdk.recording.recording import Arrival, RecordedPane, StepRecording
 from headrace.sdk.visualization.plots.axis import Axis
-from headrace.sdk.visualization.plots.downsampling import MOST_BOXES, evenly
+from headrace.sdk.visualization.plots.downsampling import MOST_BOXES, even_sample
 from headrace.sdk.visualization.plots.label_placement import GAP, Labels, Rectangle, width_of
 from headrace.sdk.visualization.plots.labels import retracted_label, value_label
 from headrace.sdk.visualization.plots.style import VALUE
@@ -23,7 +23,7 @@ _LEAST_HEIGHT = 23.0
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class PaneBox:
     """A pane, with the panes that are retracted together with it."""
 
     room: Rectangle
@@ -38,7 +38,7 @@ class Box:
     """Centre of the text; None if there is no room for it."""
 
     @property
-    def taken_back(self) -> list[str]:
+    def retracted_texts(self) -> list[str]:
         """Texts of the retracted values."""
         return [retracted_label(pane.value) for pane in self.takes_back]
 
@@ -68,7 +68,7 @@ class Boxes:
         """The number of boxes, drawn or not."""
         return len(self._groups)
 
-    def all(self) -> tuple[Box, ...]:
+    def drawn_boxes(self) -> tuple[PaneBox, ...]:
         """A box for each pane; of more than `MOST_BOXES`, some of the last boxes of the windows."""
         groups = self._groups
         if len(groups) > MOST_BOXES:
@@ -76,10 +76,10 @@ class Boxes:
                 (group.pane.start, group.pane.end, group.pane.is_retraction): number
                 for number, group in enumerate(groups)
             }
-            groups = evenly([groups[number] for number in sorted(last.values())], MOST_BOXES)
+            groups = even_sample([groups[number] for number in sorted(last.values())], MOST_BOXES)
         return tuple(map(self._box, groups))
 
-    def _box(self, group: _Group) -> Box:
+    def _box(self, group: _Group) -> PaneBox:
         pane, retracted = group.pane, group.takes_back
         arrivals = self._arrivals(pane)
         since = pane.processing_time if pane.is_retraction else self._since(pane, arrivals)
@@ -90,7 +90,7 @@ class Boxes:
         # Among many boxes, a text beside its box would seem to belong to another box.
         fits = len(self._groups) <= _FEW or width_of(whole, VALUE) <= room.right - room.left
         label = self._labels.place(whole, VALUE, room) if fits else None
-        return Box(room, pane, grows_from, text, tuple(retracted), None if label is None else label.middle)
+        return PaneBox(room, pane, grows_from, text, tuple(retracted), None if label is None else label.middle)
 
     def _room(self, pane: RecordedPane, since: int) -> Rectangle:
         left = self._across.position(pane.start, self._across.at_first)

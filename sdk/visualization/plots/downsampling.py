@@ -15,10 +15,10 @@ _CELL = 5.0
 """Width and height of cells with at most one dot each, pixels; dots in neighbouring cells can be distinguished."""
 
 
-def evenly(items: Sequence[T], most: int) -> list[T]:
+def even_sample(items: Sequence[T], most: int) -> list[T]:
     """At most `most` (at least 2) of the items at even distances, the first and the last included.
 
-    >>> evenly(range(10), 4), evenly([1, 2], 4)
+    >>> even_sample(range(10), 4), even_sample([1, 2], 4)
     ([0, 3, 6, 9], [1, 2])
     """
     if len(items) <= most:
@@ -26,10 +26,10 @@ def evenly(items: Sequence[T], most: int) -> list[T]:
     return [items[round(index * (len(items) - 1) / (most - 1))] for index in range(most)]
 
 
-def distinguishable(items: Sequence[T], position: Callable[[T], tuple[float, float]], most: int = MOST_DOTS) -> list[T]:
+def visible_items(items: Sequence[T], position: Callable[[T], tuple[float, float]], most: int = MOST_DOTS) -> list[T]:
     """All items; if there are more than `most`, at most `most` of those that do not hide each other.
 
-    >>> distinguishable([(0.0, 0.0), (0.1, 0.1), (9.0, 9.0)], lambda point: point, 2)
+    >>> visible_items([(0.0, 0.0), (0.1, 0.1), (9.0, 9.0)], lambda point: point, 2)
     [(0.0, 0.0), (9.0, 9.0)]
     """
     if len(items) <= most:
@@ -38,13 +38,13 @@ def distinguishable(items: Sequence[T], position: Callable[[T], tuple[float, flo
     for item in items:
         x, y = position(item)
         cells.setdefault((x // _CELL, y // _CELL), item)
-    return evenly(list(cells.values()), most)
+    return even_sample(list(cells.values()), most)
 
 
-def coarser(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+def coarse_line(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
     """A line without the points that are nearer than half a pixel to the previous point; the last point stays.
 
-    >>> coarser([(0, 0), (0.1, 0), (5, 0), (5, 0.2)])
+    >>> coarse_line([(0, 0), (0.1, 0), (5, 0), (5, 0.2)])
     ((0, 0), (5, 0), (5, 0.2))
     """
     line: list[tuple[float, float]] = []

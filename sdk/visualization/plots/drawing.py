@@ -12,18 +12,21 @@ from xml.etree.ElementTree import Element
 
 from headrace.sdk.recording.recording import RecordedPane
 from headrace.sdk.visualization.plots import style
-from headrace.sdk.visualization.plots.axis import briefly
-from headrace.sdk.visualization.plots.boxes import Box
+from headrace.sdk.visualization.plots.axis import brief_time
+from headrace.sdk.visualization.plots.boxes import PaneBox
 from headrace.sdk.visualization.plots.label_placement import Rectangle
 from headrace.sdk.visualization.plots.labels import item_label, value_label
 from headrace.sdk.visualization.plots.marks import Bar, Bell, Flag
 from headrace.sdk.visualization.plots.panel import LINE, Panel
-from headrace.sdk.visualization.plots.scene import Dot, Point, Scene
+from headrace.sdk.visualization.plots.scene import Dot, Scene
 from headrace.sdk.visualization.plots.style import LOOKS, PATTERNS, Look
+from headrace.sdk.visualization.plots.watermark_lines import Point
 
 Attributes = dict[str, str | float]
 INSTANT: Attributes = {"stroke": style.INK, "stroke_width": 1.2, "stroke_dasharray": "2 3"}
 """The look of a line at a processing time."""
+ROW = 26.0
+"""Height of a row of the legend; pixels."""
 _SAMPLE, _MIDDLE = Rectangle(1, 1, 29, 17), (15.0, 9.0)
 """Area and centre of a sample in the legend, which is 30 by 18 pixels."""
 _TIMERS = (
@@ -54,7 +57,7 @@ def element(tag: str, *contents: Element | str, **attributes: str | float) -> El
     return made
 
 
-def written(text: str, x: float, y: float, size: float = style.TICK, **attributes: str | float) -> Element:
+def text_element(text: str, x: float, y: float, size: float = style.TICK, **attributes: str | float) -> Element:
     """A text that begins at a point; `text_anchor="middle"` and `"end"` are other ways to place it."""
     ink: Attributes = {"fill": style.INK, **attributes}
     return element("text", text, x=x, y=y, font_size=size, **ink)
@@ -68,18 +71,18 @@ def polyline(points: Sequence[Point], **attributes: str | float) -> Element:
 def drawing(panel: Panel) -> Iterator[Element]:
     """All elements of a panel besides its axes; the upper left corner of the canvas is at (0, 0)."""
     scene, lines = panel.scene, len(panel.remarks)
-    yield written(panel.title, 0.0, -16 - LINE * lines, style.TITLE, font_weight="bold")
+    yield text_element(panel.title, 0.0, -16 - LINE * lines, style.TITLE, font_weight="bold")
     for number, line in enumerate(panel.remarks, 1):
-        yield written(line, 0.0, -12 - LINE * (lines - number), style.REMARK, fill="#555555")
+        yield text_element(line, 0.0, -12 - LINE * (lines - number), style.REMARK, fill="#555555")
     yield from (_pane(box) for box in scene.boxes if box.text)
     yield from map(_bar, scene.bars)
     yield from (_restart(scene, height, time) for height, time in scene.restarts)
     # The lines coincide where the watermark is perfect, so the wide line is drawn first.
-    yield element("g", _ideal(scene.ideal), _actual(scene.actual), kind="watermarks")
+    yield element("g", _ideal_line(scene.ideal), _actual_line(scene.actual), kind="watermarks")
     yield from map(_dot, scene.dots)
     if scene.now is not None:
         yield polyline([(0, scene.now), (scene.width, scene.now)], **INSTANT)
-        yield written("last commit", scene.width, scene.now + 15, style.REMARK, text_anchor="end")
+        yield text_element("last commit", scene.width, scene.now + 15, style.REMARK, text_anchor="end")
     yield from map(_bell, scene.bells)
     yield from map(_flag, scene.flags)
     yield from (_value(box) for box in scene.boxes if box.label is not None)
@@ -90,27 +93,28 @@ def legend(scenes: Sequence[Scene]) -> Iterator[tuple[str, list[Element]]]:
     boxes = [box for scene in scenes for box in scene.boxes]
     if any(scene.dots for scene in scenes):
         yield "input", [_circle(*_MIDDLE, 7.0)]
-    for name, line in (("actual watermark", _actual), ("ideal watermark", _ideal)):
-        if any(scene.actual if line is _actual else scene.ideal for scene in scenes):
+    for name, line in (("actual watermark", _actual_line), ("ideal watermark", _ideal_line)):
+        if any(scene.actual if line is _actual_line else scene.ideal for scene in scenes):
             yield name, [line([(0, 9), (30, 9)])]
     present = {box.pane.timing for box in boxes if box.text}
     for name, look in LOOKS.items():
         if name in present:
             yield "pane" if name == "UNKNOWN" else f"{look.name} pane", list(_area(look, _SAMPLE))
     if any(box.takes_back for box in boxes):
-        yield "taken back", [_centred("−7", *_MIDDLE, style.VALUE, fill=style.RETRACTION, font_weight="bold")]
+        yield "taken back", [_centred_text("−7", *_MIDDLE, style.VALUE, fill=style.RETRACTION, font_weight="bold")]
     if any(scene.flags for scene in scenes):
         yield "result", [_square(*_MIDDLE)]
     kinds = {(bell.is_wall, bell.fired_at is not None) for scene in scenes for bell in scene.bells}
     yield from ((name, [_triangle(*_MIDDLE, *kind)]) for *kind, name in _TIMERS if tuple(kind) in kinds)
     if any(scene.bars for scene in scenes):
-        yield "open window", [_open(_SAMPLE)]
+        yield "open window", [_open_window(_SAMPLE)]
 
 
-def columns(entries: int, width: float) -> int:
-    """The number of columns of a legend, so that its rows are about equally full."""
+def legend_size(entries: int, width: float) -> tuple[int, float]:
+    """The number of columns of a legend, so that its rows are about equally full, and its height in pixels."""
     rows = -(-entries // max(1, int(width / style.ENTRY)))
-    return -(-entries // max(1, rows))
+    columns = max(1, -(-entries // max(1, rows)))
+    return columns, ROW * -(-entries // columns) + 8
 
 
 def patterns() -> Element:
@@ -132,15 +136,19 @@ def description(pane: RecordedPane, words: str) -> str:
     """
     window = "all of time"
     if pane.start is not None and pane.end is not None:
-        window = f"[{briefly(pane.start)}, {briefly(pane.end)})"
+        window = f"[{brief_time(pane.start)}, {brief_time(pane.end)})"
     return f"{window}: {words} ({LOOKS[pane.timing].name})"
 
 
-def _pane(box: Box) -> Element:
+def _described(tooltip: str, *parts: Element, **attributes: str | float) -> Element:
+    """A group of elements with a tooltip."""
+    return element("g", element("title", tooltip), *parts, **attributes)
+
+
+def _pane(box: PaneBox) -> Element:
     look, room, pane = LOOKS[box.pane.timing], box.room, box.pane
-    return element(
-        "g",
-        element("title", f"{description(pane, box.text)}, came {briefly(pane.processing_time)}"),
+    return _described(
+        f"{description(pane, box.text)}, came {brief_time(pane.processing_time)}",
         *_area(look, room),
         polyline([(room.left, room.top), (room.right, room.top)], stroke=look.edge, stroke_width=3),
         kind="pane",
@@ -156,14 +164,14 @@ def _area(look: Look, room: Rectangle) -> Iterator[Element]:
         yield _rect(room, fill=f"url(#{look.pattern})")
 
 
-def _value(box: Box) -> Element:
+def _value(box: PaneBox) -> Element:
     """The value, and in red the retracted values, with an outline that is readable on any background."""
     assert box.label is not None, "drawing() leaves out boxes without a label"
     words = [element("tspan", box.text, fill=LOOKS[box.pane.timing].edge)] if box.text else []
-    words += [element("tspan", text, fill=style.RETRACTION) for text in box.taken_back]
+    words += [element("tspan", text, fill=style.RETRACTION) for text in box.retracted_texts]
     for word in words[:-1]:
         word.tail = "  "
-    made = _centred(
+    made = _centred_text(
         "", *box.label, style.VALUE, kind="value", data_at=box.pane.processing_time, font_weight="bold",
         stroke=style.PAPER, stroke_width=4, stroke_linejoin="round", paint_order="stroke",
     )  # fmt: skip
@@ -172,27 +180,26 @@ def _value(box: Box) -> Element:
     return made
 
 
-def _centred(text: str, x: float, y: float, size: float, **attributes: str | float) -> Element:
+def _centred_text(text: str, x: float, y: float, size: float, **attributes: str | float) -> Element:
     """A text whose middle is at a point."""
-    return written(text, x, y + 0.36 * size, size, text_anchor="middle", **attributes)
+    return text_element(text, x, y + 0.36 * size, size, text_anchor="middle", **attributes)
 
 
-def _actual(points: Sequence[Point]) -> Element:
+def _actual_line(points: Sequence[Point]) -> Element:
     return polyline(points, kind="actual", stroke=style.ACTUAL, stroke_width=2.6, stroke_linejoin="round")
 
 
-def _ideal(points: Sequence[Point]) -> Element:
+def _ideal_line(points: Sequence[Point]) -> Element:
     return polyline(points, kind="ideal", stroke=style.IDEAL, stroke_width=6.5, stroke_dasharray="8 5")
 
 
 def _dot(dot: Dot) -> Element:
     arrival = dot.arrival
-    times = f"of {briefly(arrival.event_time)}, came {briefly(arrival.processing_time)}"
-    parts = [element("title", f"{item_label(arrival)} {times}")]
-    parts.append(_circle(dot.x, dot.y, dot.radius, style.PAPER if dot.text else style.INK))
+    times = f"of {brief_time(arrival.event_time)}, came {brief_time(arrival.processing_time)}"
+    parts = [_circle(dot.x, dot.y, dot.radius, style.PAPER if dot.text else style.INK)]
     if dot.text:
-        parts.append(_centred(dot.text, dot.x, dot.y, style.INPUT))
-    return element("g", *parts, kind="dot", data_at=arrival.processing_time)
+        parts.append(_centred_text(dot.text, dot.x, dot.y, style.INPUT))
+    return _described(f"{item_label(arrival)} {times}", *parts, kind="dot", data_at=arrival.processing_time)
 
 
 def _circle(x: float, y: float, radius: float, fill: str = style.PAPER) -> Element:
@@ -200,30 +207,24 @@ def _circle(x: float, y: float, radius: float, fill: str = style.PAPER) -> Eleme
 
 
 def _restart(scene: Scene, height: float, time: int) -> Element:
-    return element(
-        "g", element("title", f"restart, {briefly(time)}"),
-        polyline(
-            [(0, height), (scene.width, height)], stroke=style.RESTART, stroke_width=1.4, stroke_dasharray="9 3 2 3"
-        ),
-        written("restart", scene.width, height - 5, style.REMARK, fill=style.RESTART, text_anchor="end"),
-        kind="restart", data_at=time,
-    )  # fmt: skip
+    ink: Attributes = {"stroke": style.RESTART, "stroke_width": 1.4, "stroke_dasharray": "9 3 2 3"}
+    line = polyline([(0, height), (scene.width, height)], **ink)
+    text = text_element("restart", scene.width, height - 5, style.REMARK, fill=style.RESTART, text_anchor="end")
+    return _described(f"restart, {brief_time(time)}", line, text, kind="restart", data_at=time)
 
 
 def _bar(bar: Bar) -> Element:
-    return element(
-        "g", element("title", bar.tooltip), _open(bar.room), _centred(bar.text, *bar.room.middle, style.FLAG)
-    )
+    return _described(bar.tooltip, _open_window(bar.room), _centred_text(bar.text, *bar.room.middle, style.FLAG))
 
 
-def _open(room: Rectangle) -> Element:
+def _open_window(room: Rectangle) -> Element:
     return _rect(room, fill="#eeeeee", stroke=style.OPEN, stroke_dasharray="5 3")
 
 
 def _bell(bell: Bell) -> Element:
-    parts = element("title", bell.tooltip), _triangle(bell.x, bell.y, bell.is_wall, bell.fired_at is not None)
-    waits = bell.fired_at is None
-    return element("g", *parts) if waits else element("g", *parts, kind="bell", data_at=bell.fired_at or 0)
+    appears: Attributes = {} if bell.fired_at is None else {"kind": "bell", "data_at": bell.fired_at}
+    mark = _triangle(bell.x, bell.y, bell.is_wall, bell.fired_at is not None)
+    return _described(bell.tooltip, mark, **appears)
 
 
 def _triangle(x: float, y: float, is_wall: bool, fired: bool) -> Element:
@@ -234,17 +235,16 @@ def _triangle(x: float, y: float, is_wall: bool, fired: bool) -> Element:
 
 def _flag(flag: Flag) -> Element:
     production, room = flag.production, flag.room
-    times = f"of {briefly(production.event_time)}, at {briefly(production.processing_time)}"
-    parts = [element("title", f"{value_label(production.value)} put out, {times}")]
-    if not flag.on_input:
-        parts.append(_square(flag.x, flag.y))
+    times = f"of {brief_time(production.event_time)}, at {brief_time(production.processing_time)}"
+    parts = [] if flag.on_input else [_square(flag.x, flag.y)]
     if room is not None:
         x = min(max(flag.x, room.left), room.right)
         ink: Attributes = {"stroke": style.RESULT, "stroke_width": 1.3}
         parts.append(polyline([(x, flag.y), (x, room.bottom)], **ink))
         parts.append(_rect(room, fill=style.PAPER, **ink))
-        parts.append(_centred(flag.text, *room.middle, style.FLAG, fill=style.RESULT, font_weight="bold"))
-    return element("g", *parts, kind="flag", data_at=production.processing_time)
+        parts.append(_centred_text(flag.text, *room.middle, style.FLAG, fill=style.RESULT, font_weight="bold"))
+    tooltip = f"{value_label(production.value)} put out, {times}"
+    return _described(tooltip, *parts, kind="flag", data_at=production.processing_time)
 
 
 def _square(x: float, y: float) -> Element:

@@ -25,17 +25,18 @@ from matplotlib.text import Text
 from matplotlib.transforms import Affine2D
 
 from headrace.sdk.visualization.plots import style
-from headrace.sdk.visualization.plots.drawing import columns, drawing, legend
+from headrace.sdk.visualization.plots.drawing import drawing, legend, legend_size
 from headrace.sdk.visualization.plots.label_placement import GAP, width_of
 from headrace.sdk.visualization.plots.panel import LINE, Panel
-from headrace.sdk.visualization.plots.scene import Point, Scene
+from headrace.sdk.visualization.plots.scene import Scene
 from headrace.sdk.visualization.plots.style import DPI, LOOKS, PATTERNS, points
-from headrace.sdk.visualization.plots.svg import BOTTOM, LEFT, RIGHT, ROW, TOP
+from headrace.sdk.visualization.plots.svg import BOTTOM, LEFT, RIGHT, TOP
+from headrace.sdk.visualization.plots.watermark_lines import Point
 
 _ANCHORS = {"start": "left", "middle": "center", "end": "right"}
 
 
-def draw(panels: Sequence[Panel]) -> Figure:
+def figure_of(panels: Sequence[Panel]) -> Figure:
     """A figure with panels side by side."""
     available = {font.name for font in fontManager.ttflist}
     # A glyph missing in one font is taken from the next.
@@ -47,8 +48,8 @@ def draw(panels: Sequence[Panel]) -> Figure:
 def _figure(panels: Sequence[Panel]) -> Figure:
     entries = list(legend([panel.scene for panel in panels]))
     width = sum(LEFT + panel.scene.width + RIGHT for panel in panels)
-    count = columns(len(entries), width)
-    below = BOTTOM + ROW * -(-len(entries) // max(1, count)) + 8
+    columns, below = legend_size(len(entries), width)
+    below += BOTTOM
     height = TOP + LINE * max(len(panel.remarks) for panel in panels) + panels[0].scene.height + below
     figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, facecolor=style.PAPER)
     left = LEFT
@@ -59,10 +60,10 @@ def _figure(panels: Sequence[Panel]) -> Figure:
         for artist in _artists(drawing(panel)):
             axes.add_artist(artist)
         left += scene.width + RIGHT + LEFT
-    samples = [_Sample(sample) for _, sample in entries]
+    samples = [_LegendSample(sample) for _, sample in entries]
     figure.legend(
         cast("list[Artist]", samples), [name for name, _ in entries], handler_map={its: its for its in samples},
-        loc="lower center", ncols=max(1, count), frameon=False, columnspacing=1.6, handlelength=2.5, labelspacing=1,
+        loc="lower center", ncols=columns, frameon=False, columnspacing=1.6, handlelength=2.5, labelspacing=1,
         prop={"size": points(style.TICK)},
     )  # fmt: skip
     return figure
@@ -79,17 +80,17 @@ def _axes(axes: Axes, scene: Scene) -> None:
     axes.grid(color=style.FAINT, linewidth=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel(across.named("event time"), size=points(style.TICK))
-    axes.set_ylabel(up.named("processing time"), size=points(style.TICK))
+    axes.set_xlabel(across.title("event time"), size=points(style.TICK))
+    axes.set_ylabel(up.title("processing time"), size=points(style.TICK))
 
 
-class _Sample:
+class _LegendSample:
     """A sample of the legend, and matplotlib's handler for it."""
 
     def __init__(self, elements: Sequence[Element]) -> None:
         self._elements = elements
 
-    def legend_artist(self, legend: Legend, handle: _Sample, fontsize: float, box: DrawingArea) -> Artist:
+    def legend_artist(self, legend: Legend, handle: _LegendSample, fontsize: float, box: DrawingArea) -> Artist:
         """Draw the sample into its place in the legend."""
         upright = Affine2D().scale(points(1), -points(1)).translate(0, points(13))
         artists = list(_artists(self._elements))

@@ -50,7 +50,7 @@ def width_of(text: str, size: float) -> float:
     return ((len(text) - wide) * _LETTER + wide) * size
 
 
-def around(x: float, y: float, text: str, size: float) -> Rectangle:
+def text_rectangle(x: float, y: float, text: str, size: float) -> Rectangle:
     """The rectangle of a text centred at a point."""
     half, up = max(width_of(text, size), 1) / 2, size * 0.6
     return Rectangle(x - half, y - up, x + half, y + up)
@@ -69,7 +69,7 @@ class Labels:
 
     def place(self, text: str, size: float, box: Rectangle) -> Rectangle | None:
         """Place a text within a box, or centred on a box that is too small; None if the text would cover another."""
-        middle = around(*box.middle, text, size)
+        middle = text_rectangle(*box.middle, text, size)
         reach = Rectangle(
             min(box.left, middle.left), min(box.top, middle.top),
             max(box.right, middle.right), max(box.bottom, middle.bottom),
@@ -90,10 +90,10 @@ class Labels:
 
 
 def _candidates(text: str, size: float, box: Rectangle) -> Iterable[Rectangle]:
-    needed = around(0, 0, text, size)
+    needed = text_rectangle(0, 0, text, size)
     wide, high = needed.right - needed.left + 6, needed.bottom - needed.top + 4
     across, down = max(0.0, box.right - box.left - wide), max(0.0, box.bottom - box.top - high)
     x, y = box.middle
     for share in _GRID:
         for other in _GRID:
-            yield around(x + (other - 0.5) * across, y + (share - 0.5) * down, text, size)
+            yield text_rectangle(x + (other - 0.5) * across, y + (share - 0.5) * down, text, size)

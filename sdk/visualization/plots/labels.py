@@ -11,10 +11,10 @@ _LONG = 14
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-def printable(text: str) -> str:
+def printable_text(text: str) -> str:
     r"""A text on one line, with unprintable characters replaced.
 
-    >>> printable("a\nb"), ascii(printable("\x1b[1m")), ascii(printable("\ud800"))
+    >>> printable_text("a\nb"), ascii(printable_text("\x1b[1m")), ascii(printable_text("\ud800"))
     ('a b', "'\\ufffd[1m'", "'\\ufffd'")
     """
     line = " ".join(text.split())
@@ -34,7 +34,7 @@ def value_label(value: Value) -> str:
     >>> value_label(22), value_label(0.1 + 0.2), value_label(51849.5), value_label("a long, long story")
     ('22', '0.3', '51850', 'a long, long …')
     """
-    text = printable(_number(value) if isinstance(value, float) else str(value))
+    text = printable_text(_number(value) if isinstance(value, float) else str(value))
     return text if len(text) <= _LONG else text[: _LONG - 1] + "…"
 
 
@@ -59,13 +59,13 @@ def item_label(item: Arrival | RecordedPane) -> str:
     return retracted_label(item.value) if item.is_retraction else value_label(item.value)
 
 
-def fitted(text: str, width: float, size: float) -> str:
+def fitted_text(text: str, width: float, size: float) -> str:
     """A text, shortened to a width in a font size.
 
-    >>> fitted("Sum of all", 500, 14), fitted("Sum of all", 50, 14)
+    >>> fitted_text("Sum of all", 500, 14), fitted_text("Sum of all", 50, 14)
     ('Sum of all', 'Sum …')
     """
-    text = printable(text)
+    text = printable_text(text)
     if width_of(text, size) <= width:
         return text
     while text and width_of(text + "…", size) > width:
@@ -73,16 +73,16 @@ def fitted(text: str, width: float, size: float) -> str:
     return text + "…"
 
 
-def wrapped(text: str, width: float, size: float) -> list[str]:
+def wrapped_lines(text: str, width: float, size: float) -> list[str]:
     """The lines of a text, none wider than a width in a font size.
 
-    >>> wrapped("one two three", 70, 12)
+    >>> wrapped_lines("one two three", 70, 12)
     ['one two', 'three']
     """
     lines: list[str] = []
-    for word in printable(text).split():
+    for word in printable_text(text).split():
         if lines and width_of(f"{lines[-1]} {word}", size) <= width:
             lines[-1] += f" {word}"
         else:
-            lines.append(fitted(word, width, size))
+            lines.append(fitted_text(word, width, size))
     return lines

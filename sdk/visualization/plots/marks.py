@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from headrace.sdk.recording.recording import FiredTimer, Production
 from headrace.sdk.recording.state_snapshot import StateSnapshot
-from headrace.sdk.visualization.plots.axis import Axis, briefly
-from headrace.sdk.visualization.plots.downsampling import distinguishable, evenly
+from headrace.sdk.visualization.plots.axis import Axis, brief_time
+from headrace.sdk.visualization.plots.downsampling import even_sample, visible_items
 from headrace.sdk.visualization.plots.label_placement import Rectangle, width_of
-from headrace.sdk.visualization.plots.labels import fitted, printable, value_label
+from headrace.sdk.visualization.plots.labels import fitted_text, printable_text, value_label
 from headrace.sdk.visualization.plots.style import FLAG
 
 _POLE, _FLAG_HEIGHT = 11.0, 19.0
@@ -68,7 +68,7 @@ def flags(productions: Sequence[Production], across: Axis, up: Axis, occupied: l
 
     inputs = list(occupied)
     placed: list[Flag] = []
-    for production in distinguishable(productions, position):
+    for production in visible_items(productions, position):
         x, y = position(production)
         below = next((area for area in inputs if area.left <= x <= area.right and area.top <= y <= area.bottom), None)
         if below is not None:
@@ -98,11 +98,11 @@ def bells(timers: Sequence[FiredTimer], across: Axis, up: Axis) -> tuple[Bell, .
 
     return tuple(
         Bell(*position(timer), timer.is_wall, timer.processing_time, _tooltip(timer.tag, timer.timestamp, "fired"))
-        for timer in distinguishable(timers, position)
+        for timer in visible_items(timers, position)
     )
 
 
-def waiting(snapshot: StateSnapshot, across: Axis, up: Axis) -> tuple[Bell, ...]:
+def waiting_bells(snapshot: StateSnapshot, across: Axis, up: Axis) -> tuple[Bell, ...]:
     """The marks of waiting timers; those on event time are at the height of the last commit."""
     now = up.position(snapshot.clock)
     return tuple(
@@ -113,13 +113,13 @@ def waiting(snapshot: StateSnapshot, across: Axis, up: Axis) -> tuple[Bell, ...]
             None,
             _tooltip(timer.tag, timer.timestamp, f"of key {timer.key} waits"),
         )
-        for timer in evenly(snapshot.timers, 200)
+        for timer in even_sample(snapshot.timers, 200)
     )
 
 
 def _tooltip(tag: str, timestamp: int, verb: str) -> str:
-    name = f" {printable(tag)}" if tag else ""
-    return f"timer{name} for {briefly(timestamp)} {verb}"
+    name = f" {printable_text(tag)}" if tag else ""
+    return f"timer{name} for {brief_time(timestamp)} {verb}"
 
 
 def bars(snapshot: StateSnapshot, across: Axis, up: Axis) -> tuple[tuple[Bar, ...], int]:
@@ -140,15 +140,16 @@ def bars(snapshot: StateSnapshot, across: Axis, up: Axis) -> tuple[tuple[Bar, ..
         if y < up.at_last:
             continue
         ends[lane:] = [right, *ends[lane + 1 :]]
-        keys = f"{counts[window]:,} keys" if counts[window] > 1 else printable(sample_keys[window])
+        keys = f"{counts[window]:,} keys" if counts[window] > 1 else printable_text(sample_keys[window])
         room = Rectangle(left, y, right, y + _BAR)
         ellipsis = "… " if window[0] is None and window[1] is not None else ""
-        placed.append(Bar(room, _fitting(ellipsis + keys, right - left), f"{_named(*window)} is open: {keys}"))
+        text = _fitting_text(ellipsis + keys, right - left)
+        placed.append(Bar(room, text, f"{_window_name(*window)} is open: {keys}"))
     return tuple(placed), len(counts)
 
 
-def _fitting(text: str, width: float) -> str:
-    short = fitted(text, width - 4, FLAG)
+def _fitting_text(text: str, width: float) -> str:
+    short = fitted_text(text, width - 4, FLAG)
     return "" if short == "…" else short
 
 
@@ -157,7 +158,9 @@ def _order(window: tuple[int | None, int | None]) -> tuple[int, int]:
     return (end is None, end or 0) if start is None else (0, start)
 
 
-def _named(start: int | None, end: int | None) -> str:
+def _window_name(start: int | None, end: int | None) -> str:
     if end is None:
         return "the window of all time"
-    return f"the window that ends at {briefly(end)}" if start is None else f"[{briefly(start)}, {briefly(end)})"
+    if start is None:
+        return f"the window that ends at {brief_time(end)}"
+    return f"[{brief_time(start)}, {brief_time(end)})"

@@ -9,7 +9,7 @@ from importlib.resources import files
 from string import Template
 from xml.etree.ElementTree import tostring
 
-from headrace.sdk.visualization.plots.axis import briefly
+from headrace.sdk.visualization.plots.axis import brief_time
 from headrace.sdk.visualization.plots.drawing import description, element, legend, patterns
 from headrace.sdk.visualization.plots.labels import item_label, value_label
 from headrace.sdk.visualization.plots.panel import Panel
@@ -39,12 +39,12 @@ def page(panels: Sequence[Panel]) -> str:
         drawings="\n".join(tostring(part, encoding="unicode") for part in parts),
         legend="\n".join(tostring(sample, encoding="unicode") for sample in samples),
         # A value that contains `</script>` must not end the script.
-        events=json.dumps(_listed(panels)).replace("<", "\\u003c"),
+        events=json.dumps(_event_list(panels)).replace("<", "\\u003c"),
         seconds=_SECONDS,
     )
 
 
-def _listed(panels: Sequence[Panel]) -> list[tuple[int, str]]:
+def _event_list(panels: Sequence[Panel]) -> list[tuple[int, str]]:
     """Processing times and descriptions of all events, in order; many events of a kind at one time are only counted."""
     groups: dict[tuple[int, str], list[str]] = {}
     for panel in panels:
@@ -61,16 +61,16 @@ def _listed(panels: Sequence[Panel]) -> list[tuple[int, str]]:
 def _events(scene: Scene) -> Iterator[tuple[int, str, str]]:
     """The events of a scene: processing time, plural of the kind, and description."""
     for arrival in scene.inputs:
-        yield arrival.processing_time, _INPUTS, f"{item_label(arrival)} arrives, of {briefly(arrival.event_time)}"
+        yield arrival.processing_time, _INPUTS, f"{item_label(arrival)} arrives, of {brief_time(arrival.event_time)}"
     for bell in scene.bells:
         if bell.fired_at is not None:
             yield bell.fired_at, "timers fire", bell.tooltip
     for flag in scene.flags:
         result = flag.production
-        words = f"{value_label(result.value)} is put out, of {briefly(result.event_time)}"
+        words = f"{value_label(result.value)} is put out, of {brief_time(result.event_time)}"
         yield result.processing_time, "results", words
     for _, time in scene.restarts:
         yield time, "restarts", "the run goes on with another driver"
     for box in scene.boxes:
-        words = ", ".join(filter(None, [box.text, *box.taken_back]))
+        words = ", ".join(filter(None, [box.text, *box.retracted_texts]))
         yield box.pane.processing_time, "panes", f"pane {description(box.pane, words)}"

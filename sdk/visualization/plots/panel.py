@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headrace.sdk.recording.recording import Recording, RecordingError, StepRecording
-from headrace.sdk.visualization.plots.labels import fitted, printable, wrapped
-from headrace.sdk.visualization.plots.scene import Scene, Spans, of_key, scene
+from headrace.sdk.visualization.plots.labels import fitted_text, printable_text, wrapped_lines
+from headrace.sdk.visualization.plots.scene import Scene, Spans, recording_of_key, scene
 from headrace.sdk.visualization.plots.style import REMARK, TITLE
 
 _HEIGHT = 430.0
@@ -53,7 +53,7 @@ def panels(
     names = [titles] if isinstance(titles, str) else labels if titles is None else list(titles)
     if len(names) != len(steps):
         raise ValueError(f"there are {len(names)} titles for {len(steps)} recordings; give one for each")
-    chosen = [of_key(recording, key) for recording in steps]
+    chosen = [recording_of_key(recording, key) for recording in steps]
     spans = Spans.of(chosen)
     width = _WIDTHS[min(len(steps), len(_WIDTHS)) - 1]
     return [
@@ -74,8 +74,8 @@ def _step(recording: Recording | StepRecording, label: str | None) -> StepRecord
 
 def _panel(title: str, whole: StepRecording, part: StepRecording, layout: Scene) -> Panel:
     text = "; ".join([*_remarks(whole, part), *layout.remarks])
-    remarks = tuple(wrapped(text, layout.width * _WORDS_RATIO, REMARK))
-    return Panel(fitted(title, layout.width, TITLE), remarks, layout)
+    remarks = tuple(wrapped_lines(text, layout.width * _WORDS_RATIO, REMARK))
+    return Panel(fitted_text(title, layout.width, TITLE), remarks, layout)
 
 
 def _remarks(whole: StepRecording, part: StepRecording) -> Iterator[str]:
@@ -84,26 +84,26 @@ def _remarks(whole: StepRecording, part: StepRecording) -> Iterator[str]:
     if (snapshot := whole.standing) is not None:
         yield "not recorded: inputs and results are unknown"
         if len(part.keys()) == 1 and len(keys) > 1:
-            yield f"key {printable(part.keys()[0])} of {len(keys):,} keys"
+            yield f"key {printable_text(part.keys()[0])} of {len(keys):,} keys"
         if snapshot.pending:
             yield f"{snapshot.pending:,} records on their way"
         if snapshot.beyond:
             yield f"{snapshot.beyond:,} more windows and timers"
         yield "for the whole plot, run with --record"
     elif len(keys) > 1 and part.keys():
-        yield f"key {printable(part.keys()[0])} of {len(keys):,} keys"
+        yield f"key {printable_text(part.keys()[0])} of {len(keys):,} keys"
     if whole.dropped:
         yield f"{whole.dropped:,} dropped, as the window was closed"
     if whole.left_out:
         yield f"{whole.left_out:,} left out, beyond the limit"
     if missing := whole.unrecorded if whole.epochs else []:
-        yield f"not recorded: {_named(missing)}"
+        yield f"not recorded: {_epoch_names(missing)}"
 
 
-def _named(ranges: Sequence[tuple[int, int]]) -> str:
+def _epoch_names(ranges: Sequence[tuple[int, int]]) -> str:
     """Ranges of epochs (first and last), in words; at most three of them.
 
-    >>> _named([(4, 4), (6, 9)])
+    >>> _epoch_names([(4, 4), (6, 9)])
     'epoch 4, epochs 6 to 9'
     """
     named = [f"epoch {first:,}" if first == last else f"epochs {first:,} to {last:,}" for first, last in ranges[:3]]

@@ -10,14 +10,12 @@ from math import hypot
 from headrace.sdk.recording.recording import Arrival, RecordingError, StepRecording
 from headrace.sdk.visualization.plots import downsampling, marks, watermark_lines
 from headrace.sdk.visualization.plots.axis import Axis
-from headrace.sdk.visualization.plots.boxes import Box, Boxes
-from headrace.sdk.visualization.plots.downsampling import distinguishable
+from headrace.sdk.visualization.plots.boxes import Boxes, PaneBox
+from headrace.sdk.visualization.plots.downsampling import visible_items
 from headrace.sdk.visualization.plots.label_placement import Labels, Rectangle
 from headrace.sdk.visualization.plots.labels import item_label
 from headrace.sdk.visualization.plots.marks import Bar, Bell, Flag
 from headrace.sdk.visualization.plots.watermark_lines import Point
-
-__all__ = ["Box", "Dot", "Point", "Scene", "Spans", "of_key", "scene"]
 
 _RADIUS, _SMALL_RADIUS, _TINY_RADIUS = 10.0, 4.0, 2.0
 _CROWD, _FEW, _MANY = 30, 80, 300
@@ -52,7 +50,7 @@ class Scene:
     event_time: Axis
     processing_time: Axis
     dots: tuple[Dot, ...]
-    boxes: tuple[Box, ...]
+    boxes: tuple[PaneBox, ...]
     actual: tuple[Point, ...]
     """The line of the watermark."""
     ideal: tuple[Point, ...]
@@ -89,7 +87,7 @@ class Spans:
         events = [time for step in steps for time in _event_times(step) if abs(time) < _FAR]
         # The flags of results are above their instant.
         above = 0.1 if any(step.productions for step in steps) else 0.05
-        return cls(_padded(events, 0.035, 0.035), _padded(times, 0.07, above))
+        return cls(_padded_span(events, 0.035, 0.035), _padded_span(times, 0.07, above))
 
 
 def _event_times(step: StepRecording) -> Iterable[int]:
@@ -116,14 +114,14 @@ def _processing_times(step: StepRecording) -> Iterable[int]:
         yield from (time for time in walls if time - last < 10 * _AROUND)
 
 
-def _padded(times: Sequence[int], before: float, after: float) -> tuple[int, int]:
+def _padded_span(times: Sequence[int], before: float, after: float) -> tuple[int, int]:
     first, last = min(times, default=0), max(times, default=0)
     if first == last:
         return first - _AROUND, last + _AROUND
     return first - max(1, round((last - first) * before)), last + max(1, round((last - first) * after))
 
 
-def of_key(step: StepRecording, key: str | None) -> StepRecording:
+def recording_of_key(step: StepRecording, key: str | None) -> StepRecording:
     """The part of a recording for one key: the key given, or the key with most arrivals.
 
     The state of a checkpoint stays for all keys unless a key is given. Raises `RecordingError` for an unknown key.
@@ -155,22 +153,22 @@ def scene(step: StepRecording, spans: Spans, width: float, height: float) -> Sce
     across = Axis(*spans.event_time, 0.0, width)
     up = Axis(*spans.processing_time, height, 0.0)
     until = up.last if step.standing is None else step.standing.clock
-    actual = watermark_lines.actual(step.watermarks, across, up, until)
-    ideal = watermark_lines.ideal(step.arrivals, across, up)
+    actual = watermark_lines.actual_line(step.watermarks, across, up, until)
+    ideal = watermark_lines.ideal_line(step.arrivals, across, up)
     dots = _dots(step.arrivals, across, up)
     squares = [_square(dot) for dot in dots]
     flags = marks.flags(step.productions, across, up, list(squares))
     bells = marks.bells(step.timers, across, up)
     labels = Labels(squares, _segments(actual) + _segments(ideal))
     boxes = Boxes(step, across, up, labels)
-    drawn = boxes.all()
+    drawn = boxes.drawn_boxes()
     remarks = [
         *_inputs(dots, len(step.arrivals)),
         *downsampling.remark(len(drawn), boxes.number, "panes"),
         *downsampling.remark(sum(box.label is not None for box in drawn), len(drawn), "panes' values"),
         *downsampling.remark(len(flags), len(step.productions), "results"),
         *downsampling.remark(len(bells), len(step.timers), "timers"),
-        *_beyond(step.arrivals),
+        *_remark_on_far_inputs(step.arrivals),
     ]
     restarts = tuple((up.position(time), time) for time in step.restarts)
     layout = Scene(
@@ -185,7 +183,7 @@ def scene(step: StepRecording, spans: Spans, width: float, height: float) -> Sce
 def _with_standing(layout: Scene, step: StepRecording) -> Scene:
     assert step.standing is not None, "scene() checks that there is a snapshot"
     bars, windows = marks.bars(step.standing, layout.event_time, layout.processing_time)
-    bells = marks.waiting(step.standing, layout.event_time, layout.processing_time)
+    bells = marks.waiting_bells(step.standing, layout.event_time, layout.processing_time)
     remarks = [
         *downsampling.remark(len(bars), windows, "open windows"),
         *downsampling.remark(len(bells), len(step.standing.timers), "waiting timers"),
@@ -194,7 +192,7 @@ def _with_standing(layout: Scene, step: StepRecording) -> Scene:
     return replace(layout, bars=bars, bells=bells, now=now, remarks=(*layout.remarks, *remarks))
 
 
-def _beyond(arrivals: Sequence[Arrival]) -> list[str]:
+def _remark_on_far_inputs(arrivals: Sequence[Arrival]) -> list[str]:
     far = sum(abs(arrival.event_time) >= _FAR for arrival in arrivals)
     inputs = "1 input" if far == 1 else f"{far:,} inputs"
     return [f"{inputs} without timestamp, or outside the calendar, at the edge"] if far else []
@@ -214,7 +212,7 @@ def _dots(arrivals: Sequence[Arrival], across: Axis, up: Axis) -> tuple[Dot, ...
     def position(arrival: Arrival) -> Point:
         return across.position(arrival.event_time), up.position(arrival.processing_time)
 
-    drawn = distinguishable(arrivals, position)
+    drawn = visible_items(arrivals, position)
     is_crowd, few = len(drawn) > _CROWD, len(drawn) <= _FEW
     small = _SMALL_RADIUS if len(drawn) <= _MANY else _TINY_RADIUS
     named: list[Dot] = []
@@ -227,7 +225,7 @@ def _dots(arrivals: Sequence[Arrival], across: Axis, up: Axis) -> tuple[Dot, ...
         else:
             others.append(Dot(x, y, small, "", arrival))
     if is_crowd and len(arrivals) <= downsampling.MOST_DOTS:
-        others = list(_visible(named, others))
+        others = list(_visible_dots(named, others))
     return tuple(sorted([*named, *others], key=lambda dot: dot.arrival.processing_time))
 
 
@@ -238,7 +236,7 @@ def _are_distinguishable(x: float, y: float, other: Dot, is_crowd: bool) -> bool
     return abs(x - other.x) + abs(y - other.y) > _RADIUS
 
 
-def _visible(named: Sequence[Dot], others: Iterable[Dot]) -> Iterator[Dot]:
+def _visible_dots(named: Sequence[Dot], others: Iterable[Dot]) -> Iterator[Dot]:
     """The dots without values that no dot with a value hides, and that do not run together."""
     occupied: set[tuple[int, int]] = set()
     for dot in others:

@@ -8,21 +8,20 @@ from xml.etree.ElementTree import Element, tostring
 from headrace.sdk.visualization.plots import style
 from headrace.sdk.visualization.plots.drawing import (
     INSTANT,
-    columns,
+    ROW,
     drawing,
     element,
     legend,
+    legend_size,
     patterns,
     polyline,
-    written,
+    text_element,
 )
 from headrace.sdk.visualization.plots.panel import LINE, Panel
 from headrace.sdk.visualization.plots.scene import Scene
 
 LEFT, RIGHT, TOP, BOTTOM = 112.0, 38.0, 38.0, 58.0
 """Margins around the canvas of a panel; pixels."""
-ROW = 26.0
-"""Height of a row of the legend; pixels."""
 
 
 def drawings(panels: Sequence[Panel]) -> Iterator[Element]:
@@ -50,17 +49,17 @@ def _axes(scene: Scene) -> Iterator[Element]:
     for time, text in across.ticks(62):
         x = across.position(time)
         yield polyline([(x, 0), (x, height)], stroke=style.FAINT, stroke_width=0.8)
-        yield written(text, x, height + 18, text_anchor="middle")
+        yield text_element(text, x, height + 18, text_anchor="middle")
     ticks = up.ticks(34)
     for time, text in ticks:
         y = up.position(time)
         yield polyline([(0, y), (width, y)], stroke=style.FAINT, stroke_width=0.8)
-        yield written(text, -8.0, y + 4, text_anchor="end")
+        yield text_element(text, -8.0, y + 4, text_anchor="end")
     yield polyline([(0, 0), (0, height), (width, height)], stroke=style.INK, stroke_width=1.2)
-    yield written(across.named("event time"), width / 2, height + 40, text_anchor="middle")
+    yield text_element(across.title("event time"), width / 2, height + 40, text_anchor="middle")
     longest = max((len(text) for _, text in ticks), default=0)
     turned = f"translate({-16 - 7 * longest} {height / 2:g}) rotate(-90)"
-    yield written(up.named("processing time"), 0.0, 0.0, text_anchor="middle", transform=turned)
+    yield text_element(up.title("processing time"), 0.0, 0.0, text_anchor="middle", transform=turned)
 
 
 def document(panels: Sequence[Panel]) -> str:
@@ -71,12 +70,12 @@ def document(panels: Sequence[Panel]) -> str:
         part.set("x", f"{x:g}")
         x += float(part.get("width", 0))
     entries = list(legend([panel.scene for panel in panels]))
-    count = columns(len(entries), x)
-    left = (x - count * style.ENTRY) / 2
+    columns, below = legend_size(len(entries), x)
+    left = (x - columns * style.ENTRY) / 2
     for number, (name, sample) in enumerate(entries):
-        place = f"translate({left + number % count * style.ENTRY:g} {height + number // count * ROW:g})"
-        parts.append(element("g", *sample, written(name, 38.0, 13.0), transform=place))
-    height += ROW * -(-len(entries) // max(1, count)) + 8
+        place = f"translate({left + number % columns * style.ENTRY:g} {height + number // columns * ROW:g})"
+        parts.append(element("g", *sample, text_element(name, 38.0, 13.0), transform=place))
+    height += below
     paper = element("rect", width="100%", height="100%", fill=style.PAPER)
     whole = element(
         "svg", patterns(), paper, *parts, xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {x:g} {height:g}", width=x,

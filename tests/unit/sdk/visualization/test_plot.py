@@ -31,7 +31,7 @@ from headrace.recording import (
 )
 from headrace.sdk.recording.state_snapshot import OpenWindow, StateSnapshot, WaitingTimer
 from headrace.sdk.visualization.plots.drawing import drawing
-from headrace.sdk.visualization.plots.label_placement import GAP, Rectangle, around
+from headrace.sdk.visualization.plots.label_placement import GAP, Rectangle, text_rectangle
 from headrace.sdk.visualization.plots.panel import panels
 from headrace.sdk.visualization.plots.scene import Scene, Spans, scene
 from headrace.sdk.visualization.plots.style import VALUE
@@ -81,7 +81,10 @@ def test_a_box_is_over_its_window_and_ends_when_the_pane_came(module, given):
 @pytest.mark.parametrize("module", [sessions, accumulating_and_retracting, fixed_windows_streaming, early_and_late])
 def test_texts_cover_neither_each_other_nor_the_inputs(module):
     picture = drawn(recorded(module.build, HEURISTIC))
-    texts = [around(*box.label, GAP.join(filter(None, [box.text, *box.taken_back])), VALUE) for box in picture.boxes]
+    texts = [
+        text_rectangle(*box.label, GAP.join(filter(None, [box.text, *box.retracted_texts])), VALUE)
+        for box in picture.boxes
+    ]
     dots = [
         Rectangle(its.x - its.radius, its.y - its.radius, its.x + its.radius, its.y + its.radius)
         for its in picture.dots
@@ -101,9 +104,9 @@ def test_boxes_of_one_window_stand_on_each_other():
 def test_a_session_grows_out_of_those_that_it_joins():
     picture = drawn(recorded(sessions.build, HEURISTIC))
     boxes = {box.text: box for box in picture.boxes}
-    assert boxes["25"].taken_back == ["−7", "−10"]
+    assert boxes["25"].retracted_texts == ["−7", "−10"]
     assert boxes["25"].room.bottom == boxes["10"].room.top
-    assert boxes["39"].taken_back == ["−5", "−25"]
+    assert boxes["39"].retracted_texts == ["−5", "−25"]
 
 
 def test_the_ideal_watermark_is_the_perfect_one():
@@ -119,7 +122,7 @@ def test_a_retraction_without_a_new_pane_is_shown_by_itself():
         "Sum", panes=(pane(5, "12:00", "12:03"), pane(5, "12:00", "12:04", taken_back=True), pane(1, "12:02", "12:05"))
     )
     alone = [box for box in drawn(step).boxes if not box.text]
-    assert [(box.taken_back, box.pane.processing_time) for box in alone] == [(["−5"], at("12:04") * MICROS)]
+    assert [(box.retracted_texts, box.pane.processing_time) for box in alone] == [(["−5"], at("12:04") * MICROS)]
 
 
 def test_a_key_of_several():
@@ -180,7 +183,7 @@ class TestStatic:
                 box.room.left - 1 <= x <= box.room.right + 1 and box.room.top <= y <= box.room.bottom
                 for x, y in places[box.text]
             ), box.text
-            for value in box.taken_back:
+            for value in box.retracted_texts:
                 assert places[value]
         patches = [its for its in plot.figure(step).axes[0].patches if type(its).__name__ == "Rectangle"]
         assert {(its.get_x(), its.get_y(), its.get_width()) for its in patches} == {
@@ -287,7 +290,9 @@ class TestPage:
         root = ElementTree.fromstring(re.search(r"<svg viewBox.*?</svg>", written, re.DOTALL)[0])
         values = [its for its in root.iter("text") if its.get("class") == "value"]
         boxes = drawn(step).boxes
-        assert ["".join(its.itertext()).split() for its in values] == [[box.text, *box.taken_back] for box in boxes]
+        assert ["".join(its.itertext()).split() for its in values] == [
+            [box.text, *box.retracted_texts] for box in boxes
+        ]
         assert [float(its.get("x")) for its in values] == [round(box.label[0], 1) for box in boxes]
         tops = [its.find("rect").get("y") for its in root.iter("g") if its.get("class") == "pane"]
         assert [float(top) for top in tops] == [round(box.room.top, 1) for box in boxes]

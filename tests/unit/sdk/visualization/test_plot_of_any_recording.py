@@ -184,7 +184,7 @@ def test_days_are_told():
     day = 86_400_000_000
     step = StepRecording("Sum", tuple(Arrival(19_000 * day + n * day // 4, 19_001 * day + n, "a", n) for n in range(9)))
     axis = panels(step, None, None, None)[0].scene.event_time
-    assert axis.named("event time") == "event time, from 2022-01-07 (UTC)"
+    assert axis.title("event time") == "event time, from 2022-01-07 (UTC)"
     assert [text for _, text in axis.ticks(62) if "-" in text] == ["2022-01-08", "2022-01-09", "2022-01-10"]
 
 
