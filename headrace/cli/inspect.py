@@ -14,7 +14,7 @@ from rich.console import Console
 from headrace.cli.ending import MisuseError, as_misuse, endings
 from headrace.cli.tables import Column, Figures, print_facts, print_table, ranges
 from headrace.lowlevel import CheckpointError, CheckpointView
-from headrace.sdk.recording.checkpoint_report import Report, plain, report_of
+from headrace.ui.snapshots.checkpoint_report import CheckpointReport, json_value, report_of
 from headrace.ui.snapshots.stored_state import UnknownStepError, first_keys, require_step
 
 Place = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Directory or URL of a checkpoint.")]
@@ -55,7 +55,7 @@ def view_of(place: str, epoch: int | None = None) -> CheckpointView:
         return view if epoch is None else view.at_epoch(epoch)
 
 
-def _print(report: Report, console: Console) -> None:
+def _print(report: CheckpointReport, console: Console) -> None:
     facts = [("checkpoint", report.place), ("driven by", report.driver or "nobody yet")]
     if report.epoch is None:
         print_facts(console, [*facts, ("epoch", "nothing is committed yet")])
@@ -157,8 +157,8 @@ def _print_keys_as_json(view: CheckpointView, step: str, limit: int) -> None:
     for state in islice(view.states(step), limit):
         cells = {repr(name): len(data) for name, data in state.cells.items()}
         data = state.state if isinstance(state.state, bytes) else b""
-        row: dict[str, object] = {"key": plain(state.key), "state_bytes": len(data), "cells": cells}
-        rows.append(row if coder is None else row | {"state": plain(coder.decode(data))})
+        row: dict[str, object] = {"key": json_value(state.key), "state_bytes": len(data), "cells": cells}
+        rows.append(row if coder is None else row | {"state": json_value(coder.decode(data))})
     for line in islice(view.lines(step), limit - len(rows)):
-        rows.append({"key": plain(line.key), "columns": plain(dict(line.columns))})
+        rows.append({"key": json_value(line.key), "columns": json_value(dict(line.columns))})
     typer.echo(json.dumps(rows, indent=1))

@@ -120,7 +120,7 @@ class Pipeline(PipelineGraph):
         self, runner: Runner, labels: Sequence[str], progress: Callable[..., None] | None
     ) -> PipelineResult:
         recorder = Recorder.of_pipeline(self, labels, log_of(self.options))
-        options = run_options(self.options, recorder.followed_by(progress))
+        options = run_options(self.options, recorder.with_progress(progress))
         topology = compile_steps(recorder.steps(self), self.options.view_as(EngineOptions).drain)
         ran = runner.run_topology(recorder.topology(topology), options)
         recording = recorder.recording()

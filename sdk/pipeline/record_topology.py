@@ -37,6 +37,6 @@ def record_topology(
     """
     given = options or PipelineOptions([])
     recorder = Recorder.of_topology(topology, wanted, log_of(given))
-    engine_options = run_options(given, recorder.followed_by(progress_of(given)))
+    engine_options = run_options(given, recorder.with_progress(progress_of(given)))
     result = find_runner(runner).run_topology(recorder.topology(topology), engine_options)
     return result, recorder.recording()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from headrace.lowlevel.records.record import Batch, Emit, Record
 from headrace.lowlevel.stored_names import named
@@ -19,7 +19,7 @@ from headrace.sdk.model.element_form import ElementForm
 from headrace.sdk.model.short_text import text_of
 from headrace.sdk.operators.stateful.stateful_par_do import StatefulParDo
 from headrace.sdk.recording.recording import Arrival, FiredTimer, Production, Value
-from headrace.sdk.recording.tap import TimedValue, plain
+from headrace.sdk.recording.tap import TimedValue, recorded_value
 from headrace.sdk.windows.window_namespace import TimerTag
 
 CallRow: TypeAlias = tuple[str, int, str, Value, bool]
@@ -27,7 +27,7 @@ CallRow: TypeAlias = tuple[str, int, str, Value, bool]
 _IN, _OUT, _FIRED = "in", "out", "fired"
 
 
-def of_call(clock: int, row: TimedValue) -> Arrival | Production | FiredTimer:
+def call_item(clock: int, row: TimedValue) -> Arrival | Production | FiredTimer:
     """The item of a `CallRow`, with the clock of its epoch as processing time."""
     kind, timestamp, key, value, is_wall = cast(CallRow, row[0])
     if kind == _FIRED:
@@ -35,38 +35,30 @@ def of_call(clock: int, row: TimedValue) -> Arrival | Production | FiredTimer:
     return (Arrival if kind == _IN else Production)(timestamp, clock, key, value)
 
 
-def watched(node: Keyed, stream: str) -> Keyed:
+def with_recorded_calls(node: Keyed, stream: str) -> Keyed:
     """The node of a computation, changed so that its calls are recorded on a stream."""
     computation = node.computation
     kind = WatchedBundles if isinstance(computation, BundleComputation) else Watched
     return replace(node, computation=kind(computation, stream), outputs=node.outputs | {stream})
 
 
-class _Unpacking(Protocol):
-    """How a kind of computation packs its inputs, outputs and timer tags."""
+class _Unpacking:
+    """How a kind of computation packs its inputs, outputs and timer tags: a raw one takes them as they are."""
 
     def input_value(self, stream: str, key: object, value: object) -> object:
         """The value of an input."""
+        return _without_key(key, value)
 
     def output_value(self, key: object, value: object) -> object:
         """The value of an output of a call for a key."""
+        return _without_key(key, value)
 
     def tag(self, tag: str) -> str | None:
         """The name of a timer in user code; None for a timer that user code did not set."""
-
-
-class _PlainUnpacking:
-    def input_value(self, stream: str, key: object, value: object) -> object:
-        return _without_key(key, value)
-
-    def output_value(self, key: object, value: object) -> object:
-        return _without_key(key, value)
-
-    def tag(self, tag: str) -> str | None:
         return tag
 
 
-class _StatefulUnpacking:
+class _StatefulUnpacking(_Unpacking):
     """For `StatefulParDo`: inputs in the forms of its plan, outputs with window and pane, tags with windows."""
 
     def __init__(self, forms: Mapping[str, ElementForm]) -> None:
@@ -107,9 +99,7 @@ class Watched(Computation):
         self.strong_productions = inner.strong_productions
         self.state_coder = inner.state_coder
         self.private_state = inner.private_state
-        self._unpacking: _Unpacking = (
-            _StatefulUnpacking(inner.plan.forms) if isinstance(inner, StatefulParDo) else _PlainUnpacking()
-        )
+        self._unpacking = _StatefulUnpacking(inner.plan.forms) if isinstance(inner, StatefulParDo) else _Unpacking()
         self._wrapped: _WatchedContext | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -127,15 +117,15 @@ class Watched(Computation):
     def finish_bundle(self, emit: Emit) -> None:
         """The same as the computation's; outputs of this call belong to no key."""
 
-        def telling(stream: str, batch: Batch) -> None:
+        def emit_recorded(stream: str, batch: Batch) -> None:
             emit(stream, batch)
             rows = [
-                (_OUT, timestamp, "", plain(self._unpacking.output_value(None, value)), False)
+                (_OUT, timestamp, "", recorded_value(self._unpacking.output_value(None, value)), False)
                 for value, timestamp in batch.rows()
             ]
             emit(self._stream, Batch(rows, batch.timestamps))
 
-        self.inner.finish_bundle(telling)
+        self.inner.finish_bundle(emit_recorded)
 
     def teardown(self) -> None:
         """The same as the computation's."""
@@ -160,7 +150,7 @@ class Watched(Computation):
     def process_record(self, record: Record, context: Context) -> None:
         """Record the record, and pass it to the computation."""
         value = self._unpacking.input_value("", record.key, record.value)
-        self._record(context, _IN, record.timestamp, plain(value))
+        self._record(context, _IN, record.timestamp, recorded_value(value))
         self.inner.process_record(record, self._context(context, record.timestamp))
 
     def process_timer(self, timer: Timer, context: Context) -> None:
@@ -188,7 +178,7 @@ class Watched(Computation):
 
     def record_output(self, context: Context, value: object, timestamp: int) -> None:
         """Record a value that the computation put out."""
-        self._record(context, _OUT, timestamp, plain(self._unpacking.output_value(context.key, value)))
+        self._record(context, _OUT, timestamp, recorded_value(self._unpacking.output_value(context.key, value)))
 
 
 @named("WatchedBundles")
@@ -198,7 +188,9 @@ class WatchedBundles(Watched, BundleComputation):
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
         """Record the records, and pass them to the computation."""
         for value, timestamp in batch.rows():
-            self._record(context, _IN, timestamp, plain(self._unpacking.input_value(stream, context.key, value)))
+            self._record(
+                context, _IN, timestamp, recorded_value(self._unpacking.input_value(stream, context.key, value))
+            )
         inner = cast(BundleComputation, self.inner)
         inner.process_batch(stream, batch, self._context(context, batch.timestamps[-1]))
 

@@ -19,8 +19,13 @@ from headrace.sdk.model.short_text import text_of
 from headrace.sdk.recording.recorded_step import LIMIT
 from headrace.sdk.recording.recording import Recording, RecordingError, StepRecording, WatermarkStep
 from headrace.sdk.recording.recording_log import RecordLog
-from headrace.sdk.recording.state_snapshot import OpenWindow, StateSnapshot, WaitingTimer
-from headrace.sdk.recording.stored_timer import has_windows, meant_by
+from headrace.sdk.recording.state_snapshot import (
+    OpenWindow,
+    StateSnapshot,
+    WaitingTimer,
+    has_windows,
+    window_or_timer,
+)
 
 
 def recording_at(location: str | Path, key: str | None = None) -> Recording:
@@ -62,11 +67,11 @@ def recording_at(location: str | Path, key: str | None = None) -> Recording:
             f"nothing is committed in the checkpoint at {shown_at} yet, so there is nothing to draw; wait for an epoch"
         )
     recorded = {step.label: replace(step, committed=commit.epoch) for step in RecordLog(store).read().steps}
-    unrecorded = (_known(view, name, commit.epoch) for name in view.computations() if name not in recorded)
+    unrecorded = (_unrecorded_step(view, name, commit.epoch) for name in view.computations() if name not in recorded)
     return Recording((*recorded.values(), *unrecorded))
 
 
-def _known(view: CheckpointView, name: str, epoch: int) -> StepRecording:
+def _unrecorded_step(view: CheckpointView, name: str, epoch: int) -> StepRecording:
     """What a checkpoint knows of one computation that was not recorded."""
     assert view.manifest is not None, "something is committed"
     moves: list[WatermarkStep] = []
@@ -79,7 +84,7 @@ def _known(view: CheckpointView, name: str, epoch: int) -> StepRecording:
         watermark = commit.input_watermarks.get(name)
         if watermark is not None and (not moves or moves[-1].watermark != watermark):
             moves.append(WatermarkStep(commit.wall_clock, watermark))
-    waiting = list(islice(_waiting(view, name), LIMIT + 1))
+    waiting = list(islice(_windows_and_timers(view, name), LIMIT + 1))
     pending = [records for records in view.pending() if records.consumer == name]
     standing = StateSnapshot(
         view.manifest.wall_clock,
@@ -92,10 +97,10 @@ def _known(view: CheckpointView, name: str, epoch: int) -> StepRecording:
     return StepRecording(name, watermarks=tuple(moves), committed=epoch, restarts=tuple(restarts), standing=standing)
 
 
-def _waiting(view: CheckpointView, name: str) -> Iterator[OpenWindow | WaitingTimer]:
+def _windows_and_timers(view: CheckpointView, name: str) -> Iterator[OpenWindow | WaitingTimer]:
     in_windows = has_windows(view, name)
     for timer in view.timers(name, limit=LIMIT + 1):
-        yield meant_by(timer, in_windows)
+        yield window_or_timer(timer, in_windows)
     if in_windows:
         assert view.manifest is not None, "something is committed"
         for window, wake in _windows_in_columns(view, name).items():
@@ -110,7 +115,7 @@ def _windows_in_columns(view: CheckpointView, name: str) -> dict[OpenWindow, int
     ages: dict[OpenWindow, int] = {}
     wakes: dict[OpenWindow, int | None] = {}
     for line in view.lines(name):
-        start, end, age, wake = (_number(line.columns.get(column)) for column in ("start", "end", "age", "wake"))
+        start, end, age, wake = (_whole_number(line.columns.get(column)) for column in ("start", "end", "age", "wake"))
         if end is None:
             continue
         window = OpenWindow(text_of(line.key), start, end)
@@ -122,5 +127,5 @@ def _windows_in_columns(view: CheckpointView, name: str) -> dict[OpenWindow, int
     return wakes
 
 
-def _number(value: object) -> int | None:
+def _whole_number(value: object) -> int | None:
     return value if isinstance(value, int) else None

@@ -6,19 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
-from headrace.sdk.recording.recording import Arrival, FiredTimer, Production, RecordedPane, StepRecording, WatermarkStep
+from headrace.sdk.recording.recording import (
+    LISTS,
+    Arrival,
+    FiredTimer,
+    Production,
+    RecordedPane,
+    StepRecording,
+    WatermarkStep,
+)
 from headrace.sdk.recording.tap import TimedValue
 
 LIMIT = 10_000
 """Items of each kind that a recording keeps of one step; a plot of more would be unreadable."""
 Item: TypeAlias = Arrival | RecordedPane | Production | FiredTimer | WatermarkStep
-_LIST_OF: Mapping[type, str] = {
-    Arrival: "arrivals",
-    WatermarkStep: "watermarks",
-    RecordedPane: "panes",
-    Production: "productions",
-    FiredTimer: "timers",
-}
 Make = Callable[[int, TimedValue], Item]
 """From the clock of an epoch and a row to an item of the recording."""
 
@@ -72,14 +73,14 @@ class RecordedStep:
         # A tap reports only the number of rows where there are very many.
         more = sum(row[0] for _, row in recorded if isinstance(row[0], int))
         items = [make(moment.clock, row) for make, row in recorded if not isinstance(row[0], int)] + moves
-        new = self._limited(items, more, epoch, moment)
+        new = self._within_limit(items, more, epoch, moment)
         self.step = self.step.followed_by(new)
         return new
 
-    def _limited(self, items: Sequence[Item], more: int, epoch: int, moment: EpochClock) -> StepRecording:
+    def _within_limit(self, items: Sequence[Item], more: int, epoch: int, moment: EpochClock) -> StepRecording:
         """As many items of each kind as the limit allows; the rest are counted."""
         lists: dict[str, Any] = {}
-        for kind, name in _LIST_OF.items():
+        for name, kind in LISTS.items():
             room = max(0, LIMIT - len(getattr(self.step, name)))
             lists[name] = tuple(islice((item for item in items if type(item) is kind), room))
         left_out = len(items) - sum(map(len, lists.values())) + more

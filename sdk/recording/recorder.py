@@ -20,7 +20,7 @@ from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.topology.computation import IntervalComputation
 from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
-from headrace.sdk.recording.call_recorder import of_call, watched
+from headrace.sdk.recording.call_recorder import call_item, with_recorded_calls
 from headrace.sdk.recording.recorded_step import EpochClock, Make, RecordedStep
 from headrace.sdk.recording.recording import Recording, RecordingError, covers
 from headrace.sdk.recording.recording_log import JOIN_AT, RecordLog
@@ -33,7 +33,7 @@ _WATERMARK = Metric("gauge", ENGINE, "watermark")
 _DROPPED = Metric("counter", ENGINE, "dropped_late")
 
 
-class CommittedEpoch(Protocol):
+class ReportedEpoch(Protocol):
     """What the engine reports after an epoch, as far as a recorder uses it (`EpochProgress`)."""
 
     @property
@@ -66,7 +66,7 @@ class Recorder:
         taps: dict[str, dict[str, Make]] = {
             step.full_label: {_input(step): arrival, _output(step): pane} for step in groupings
         }
-        taps |= {name: {_stream(name): of_call} for name in computations}
+        taps |= {name: {_stream(name): call_item} for name in computations}
         self._recorded = {
             label: RecordedStep(label, {_sink(tap): make for tap, make in makers.items()})
             for label, makers in taps.items()
@@ -84,7 +84,7 @@ class Recorder:
         Raises:
             RecordingError: There is none, or none in a step of such a label.
         """
-        chosen = _chosen([step.full_label for step in pipeline.steps if _can_be_recorded(step)], wanted)
+        chosen = _labels_to_record([step.full_label for step in pipeline.steps if _can_be_recorded(step)], wanted)
         steps = [step for step in pipeline.steps if step.full_label in chosen and _can_be_recorded(step)]
         groupings = [step for step in steps if isinstance(step.transform, GROUPING)]
         return cls(groupings, [step.full_label for step in steps if step not in groupings], log)
@@ -95,7 +95,7 @@ class Recorder:
         names = [
             name for name, place in topology.keyed.items() if not isinstance(place.computation, IntervalComputation)
         ]
-        return cls((), _chosen(names, wanted), log)
+        return cls((), _labels_to_record(names, wanted), log)
 
     # Adding taps
 
@@ -115,24 +115,24 @@ class Recorder:
         keyed, sinks = dict(topology.keyed), dict(topology.sinks)
         for name in self._computations:
             stream = _stream(name)
-            keyed[name] = watched(keyed[name], stream)
-            sinks[_sink(stream)] = stream, TapSink(partial(self._recorded[name].deliver, of_call))
+            keyed[name] = with_recorded_calls(keyed[name], stream)
+            sinks[_sink(stream)] = stream, TapSink(partial(self._recorded[name].deliver, call_item))
         return replace(
             topology, injectors=dict(topology.injectors), keyed=keyed, inlines=dict(topology.inlines), sinks=sinks
         )
 
     # Seeing
 
-    def after(self, epoch: CommittedEpoch) -> None:
+    def record_epoch(self, epoch: ReportedEpoch) -> None:
         """Record an epoch that is committed and delivered."""
         self._catch_up(epoch.epoch)
-        self._commit(epoch.epoch, {label: _moment(epoch, label) for label in self._recorded})
+        self._commit(epoch.epoch, {label: _clock_of_epoch(epoch, label) for label in self._recorded})
 
-    def followed_by(self, progress: Callable[[object], None] | None) -> Callable[[object], None]:
+    def with_progress(self, progress: Callable[[object], None] | None) -> Callable[[object], None]:
         """A function for the engine to call after each commit: it calls this recorder, then `progress`."""
 
         def both(epoch: object) -> None:
-            self.after(cast(CommittedEpoch, epoch))
+            self.record_epoch(cast(ReportedEpoch, epoch))
             if progress is not None:
                 progress(epoch)
 
@@ -171,7 +171,7 @@ class Recorder:
             if commit.epoch > last:
                 if driver not in (None, commit.generation):
                     self._restart()
-                self._take(commit)
+                self._record_commit(commit)
             driver = commit.generation
         if commits:
             self._restart()
@@ -180,14 +180,14 @@ class Recorder:
         for recorded in self._recorded.values():
             recorded.restart()
 
-    def _take(self, commit: Manifest) -> None:
+    def _record_commit(self, commit: Manifest) -> None:
         """Record the epoch of a commit, with the rows that its sinks received, or were about to receive."""
         tapped = commit.topology.of_kind(SINK)
         moments = {}
         for label, recorded in self._recorded.items():
             recorded.forget(commit.epoch)
             if tapped.keys() >= recorded.sinks.keys():
-                moments[label] = _moment_of(commit, label)
+                moments[label] = _clock_of_commit(commit, label)
                 for name, make in recorded.sinks.items():
                     recorded.deliver(make, commit.epoch, TapSink.rows(commit.receipts.get(name, ())))
         self._commit(commit.epoch, moments)
@@ -209,7 +209,7 @@ def _sink(tap: str) -> str:
     return f"{tap}/sink"
 
 
-def _moment(epoch: CommittedEpoch, label: str) -> EpochClock:
+def _clock_of_epoch(epoch: ReportedEpoch, label: str) -> EpochClock:
     cells = epoch.metrics.get(label, {})
     gauge, dropped = cells.get(_WATERMARK), cells.get(_DROPPED)
     return EpochClock(
@@ -219,7 +219,7 @@ def _moment(epoch: CommittedEpoch, label: str) -> EpochClock:
     )
 
 
-def _moment_of(commit: Manifest, label: str) -> EpochClock:
+def _clock_of_commit(commit: Manifest, label: str) -> EpochClock:
     dropped = commit.counters.get(label, {}).get("dropped_late", 0)
     return EpochClock(commit.wall_clock, commit.input_watermarks.get(label), dropped)
 
@@ -231,7 +231,7 @@ def _can_be_recorded(step: Step) -> bool:
     return isinstance(transform, GROUPING) or declared_state(step) is not None
 
 
-def _chosen(labels: Sequence[str], wanted: Collection[str]) -> list[str]:
+def _labels_to_record(labels: Sequence[str], wanted: Collection[str]) -> list[str]:
     """The labels to record; raises `RecordingError` where there are none."""
     if not labels:
         raise RecordingError(

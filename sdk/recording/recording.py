@@ -117,6 +117,16 @@ class FiredTimer:
     """Whether it waited for the wall clock; else for the watermark."""
 
 
+LISTS: Mapping[str, type] = {
+    "arrivals": Arrival,
+    "watermarks": WatermarkStep,
+    "panes": RecordedPane,
+    "productions": Production,
+    "timers": FiredTimer,
+}
+"""The lists of a `StepRecording`, and the class of the items of each."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class StepRecording:
     """The recording of one grouping or computation, in the order of processing time.
@@ -179,15 +189,12 @@ class StepRecording:
 
     def followed_by(self, later: StepRecording) -> StepRecording:
         """This recording with a later one of the same step appended."""
+        lists: dict[str, Any] = {name: getattr(self, name) + getattr(later, name) for name in LISTS}
         return replace(
             later,
-            arrivals=self.arrivals + later.arrivals,
-            watermarks=self.watermarks + later.watermarks,
-            panes=self.panes + later.panes,
-            productions=self.productions + later.productions,
-            timers=self.timers + later.timers,
+            **lists,
             left_out=self.left_out + later.left_out,
-            epochs=_joined(self.epochs + later.epochs),
+            epochs=_joined_ranges(self.epochs + later.epochs),
             restarts=tuple(sorted({*self.restarts, *later.restarts})),
         )
 
@@ -298,20 +305,13 @@ def covers(wanted: str, label: str) -> bool:
     return label == wanted or label.startswith(f"{wanted}/")
 
 
-_LISTS: Mapping[str, type] = {
-    "arrivals": Arrival,
-    "watermarks": WatermarkStep,
-    "panes": RecordedPane,
-    "productions": Production,
-    "timers": FiredTimer,
-}
 _NUMBERS = ("event_time", "processing_time", "watermark", "timestamp", "start", "end", "index")
 
 
 def _step(document: Mapping[str, Any]) -> StepRecording:
     """A step of `to_json`. Raises LookupError, TypeError, AttributeError or ValueError for malformed input."""
     values: dict[str, Any] = {
-        name: tuple(_made(kind, fields) for fields in document.get(name, ())) for name, kind in _LISTS.items()
+        name: tuple(_item(kind, fields) for fields in document.get(name, ())) for name, kind in LISTS.items()
     }
     values |= {name: _number(document.get(name, 0)) for name in ("dropped", "left_out", "committed")}
     values["epochs"] = tuple((_number(first), _number(last)) for first, last in document.get("epochs", ()))
@@ -321,7 +321,7 @@ def _step(document: Mapping[str, Any]) -> StepRecording:
     return StepRecording(_text(document["label"]), **values)
 
 
-def _made(kind: type, fields: Mapping[str, Any]) -> Any:
+def _item(kind: type, fields: Mapping[str, Any]) -> Any:
     """An item of a kind. Raises TypeError or ValueError if a plot could not show its fields."""
     for name, value in fields.items():
         if name in _NUMBERS and not (value is None and name in ("start", "end")):
@@ -347,10 +347,10 @@ def _text(value: object) -> str:
     return value
 
 
-def _joined(runs: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+def _joined_ranges(runs: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     """Ranges of epochs, with adjacent ones joined.
 
-    >>> _joined(((4, 6), (1, 2), (3, 3)))
+    >>> _joined_ranges(((4, 6), (1, 2), (3, 3)))
     ((1, 6),)
     """
     joined: list[tuple[int, int]] = []

@@ -36,7 +36,7 @@ def tap(label: str, source: PCollection[object], describe: ParDo, sink: CallSink
 def input_fields(element: object, when: Timestamp = DoFn.TimestampParam, pane: PaneInfo = DoFn.PaneInfoParam) -> object:
     """The fields of an `Arrival`, but for the processing time, of a pair that a grouping receives."""
     key, value = cast("tuple[object, object]", element)
-    return when.micros, text_of(key), plain(value), pane.is_retraction
+    return when.micros, text_of(key), recorded_value(value), pane.is_retraction
 
 
 def output_fields(
@@ -44,7 +44,7 @@ def output_fields(
 ) -> object:
     """The fields of a `RecordedPane`, but for the processing time, of a pair that a grouping puts out."""
     key, value = cast("tuple[object, object]", element)
-    return text_of(key), plain(value), *_bounds(window), pane.timing.name, pane.index, pane.is_retraction
+    return text_of(key), recorded_value(value), *_bounds(window), pane.timing.name, pane.index, pane.is_retraction
 
 
 def arrival(clock: int, row: TimedValue) -> Arrival:
@@ -58,10 +58,10 @@ def pane(clock: int, row: TimedValue) -> RecordedPane:
     return RecordedPane(clock, *cast("tuple[str, Value, int | None, int | None, str, int, bool]", row[0]))
 
 
-def plain(value: object) -> Value:
+def recorded_value(value: object) -> Value:
     """A value in the form that a recording stores.
 
-    >>> plain(22), plain([3, 4, 3]), plain(range(100))
+    >>> recorded_value(22), recorded_value([3, 4, 3]), recorded_value(range(100))
     (22, '[3, 4, 3]', '[0, 1, 2, 3, 4, 5, ...]')
     """
     if value is None or type(value) is bool:

@@ -13,7 +13,7 @@ from headrace.lowlevel.metric_cells import CounterCell
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import StepFigures, step_figures
-from headrace.sdk.recording.checkpoint_report import recorders_of
+from headrace.ui.snapshots.checkpoint_report import recorders_of
 
 
 @dataclass(frozen=True, slots=True)

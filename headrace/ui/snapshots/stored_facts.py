@@ -7,13 +7,12 @@ from collections.abc import Mapping
 
 from headrace.lowlevel import CheckpointView
 from headrace.lowlevel.checkpoint import Manifest
-from headrace.lowlevel.checkpoint.inspection.values import StoredFile, StoredTimer
+from headrace.lowlevel.checkpoint.inspection.values import StoredFile
 from headrace.lowlevel.intervals.interval_map import SPACE
-from headrace.lowlevel.topology.timer import TimeDomain
 from headrace.runners.reporting.figures import shown_time
 from headrace.sdk.model.short_text import text_of
-from headrace.sdk.recording.checkpoint_report import plain, purpose_of
 from headrace.ui.snapshots.causes import Causes
+from headrace.ui.snapshots.checkpoint_report import json_value, purpose_of_hold
 from headrace.ui.snapshots.snapshot import (
     EventTime,
     IntervalRow,
@@ -48,7 +47,7 @@ def stored_facts(view: CheckpointView) -> StoredFacts | None:
                 shown_time(each.watermark),
                 shown_time(each.greatest),
                 each.ended,
-                _short(str(plain(each.position))),
+                _short(str(json_value(each.position))),
             )
             for each in view.injectors()
         ],
@@ -69,8 +68,8 @@ def _watermarks(view: CheckpointView, commit: Manifest) -> list[WatermarkRow]:
     def holder_of(step: str) -> str:
         if (hold := holders.get(step)) is None:
             return ""
-        timer = StoredTimer(step, hold.key, hold.tag, TimeDomain.LOW_WATERMARK, hold.timestamp)
-        return f"key {text_of(hold.key)}, {purpose_of(view, timer) or 'a hold'}, at {shown_time(hold.timestamp)}"
+        purpose = purpose_of_hold(view, hold) or "a hold"
+        return f"key {text_of(hold.key)}, {purpose}, at {shown_time(hold.timestamp)}"
 
     causes = Causes(commit, holder_of)
     return [

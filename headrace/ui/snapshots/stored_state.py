@@ -15,11 +15,11 @@ from headrace.lowlevel.coders.coder import STANDARD_KEYS, key_hash_of
 from headrace.lowlevel.watermarks.explain import date_of
 from headrace.sdk.model.short_text import text_of
 from headrace.sdk.recording.checkpoint_recording import recording_at
-from headrace.sdk.recording.checkpoint_report import instant, purpose_of
 from headrace.sdk.recording.recording import Recording
-from headrace.sdk.recording.stored_timer import has_windows
+from headrace.sdk.recording.state_snapshot import has_windows
 from headrace.sdk.visualization.plots.page import page
 from headrace.sdk.visualization.plots.panel import panels
+from headrace.ui.snapshots.checkpoint_report import instant, purpose_of, stored_data
 from headrace.ui.snapshots.stored_values import cell_names, column_text, value_text
 
 SCANNED = 10_000
@@ -111,9 +111,7 @@ def _written(key: object) -> str:
 def _entries(view: CheckpointView, step: str) -> Iterator[tuple[object, int | None]]:
     """(key, bytes) of each cell and line; lines have no size of their own."""
     for state in view.states(step):
-        if isinstance(state.state, bytes):
-            yield state.key, len(state.state)
-        for data in state.cells.values():
+        for data in stored_data(state):
             yield state.key, len(data)
     for line in view.lines(step):
         yield line.key, None

@@ -1,6 +1,6 @@
-"""What cells and columns of stored state are, as text: names of cells, times of windows, and plain values.
+"""What cells and columns of stored state are, as text: names of cells, times of windows, and json_value values.
 
-No class that the state names is looked for: a value is shown if its pickle makes nothing but plain values.
+No class that the state names is looked for: a value is shown if its pickle makes nothing but json_value values.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import pickletools
 
 from headrace.runners.reporting.figures import shown_time
 from headrace.sdk.model.short_text import text_of
-from headrace.sdk.recording.checkpoint_report import plain
 from headrace.sdk.userstate.cells import STATE
 from headrace.sdk.windows.coder import decode_interval, encode_interval
 from headrace.sdk.windows.window_namespace import RECORD
+from headrace.ui.snapshots.checkpoint_report import json_value
 
 _LONGEST = 1 << 16
 """Bytes of a pickle that is read."""
@@ -25,14 +25,14 @@ _PLAIN = frozenset([
     "SETITEM", "SETITEMS", "EMPTY_SET", "ADDITEMS", "FROZENSET",
 ])
 # fmt: on
-"""The instructions of pickles that make plain values; none of them imports or calls anything."""
+"""The instructions of pickles that make json_value values; none of them imports or calls anything."""
 _KINDS = frozenset(b"bcosv")
 """The kinds of user state (`headrace.sdk.userstate`), which stand before the length of its name."""
 _INTERVAL = len(encode_interval(0, 0))
 
 
 def value_text(value: object) -> str:
-    """A stored value as text; a pickle of plain values as these, any other one as bytes.
+    """A stored value as text; a pickle of json_value values as these, any other one as bytes.
 
     >>> value_text(pickle.dumps((7, ["red"]))), value_text(pickle.dumps(ValueError))[:2]
     ("(7, ['red'])", "b'")
@@ -44,7 +44,7 @@ def value_text(value: object) -> str:
         except Exception:
             # It only looks like a pickle.
             return text_of(value)
-    return text_of(plain(value))
+    return text_of(json_value(value))
 
 
 def column_text(name: str, value: object) -> str:

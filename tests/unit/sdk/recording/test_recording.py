@@ -16,7 +16,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.recording import Recording, RecordingError, StepRecording
 from headrace.runners.local import LocalRunner
 from headrace.sdk.recording import recorded_step
-from headrace.sdk.recording.tap import plain
+from headrace.sdk.recording.tap import recorded_value
 from tests.recorded import (
     ARRIVALS_OF_SHORT,
     PANES_OF_SHORT,
@@ -195,4 +195,4 @@ def test_wrong_input():
     ],
 )
 def test_values_are_small_and_plain(value, kept):
-    assert plain(value) == kept
+    assert recorded_value(value) == kept

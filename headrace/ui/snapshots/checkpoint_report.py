@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from headrace.lowlevel import CheckpointView
-from headrace.lowlevel.checkpoint.inspection.values import StoredTimer
+from headrace.lowlevel.checkpoint.inspection.values import InjectorState, StoredHold, StoredState, StoredTimer
 from headrace.lowlevel.checkpoint.manifest.fingerprint import SINK
 from headrace.lowlevel.checkpoint.manifest.manifest import SINK_LEVEL, Manifest
 from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.stored_names import public_name
 from headrace.lowlevel.topology.timer import TimeDomain
 from headrace.lowlevel.watermarks.explain import date_of, skew_holder
-from headrace.sdk.recording.state_snapshot import OpenWindow
-from headrace.sdk.recording.stored_timer import has_windows, meant_by
+from headrace.sdk.recording.state_snapshot import OpenWindow, has_windows, window_or_timer
 
 Figures = Mapping[str, object]
 
@@ -37,7 +36,7 @@ class StateFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CheckpointReport:
     """The contents of a checkpoint at one commit. `instant` makes its times: microseconds UTC, and a date."""
 
     place: str
@@ -59,24 +58,24 @@ class Report:
     """Sinks that a recording has added to the program."""
 
 
-def report_of(view: CheckpointView, timers: int) -> Report:
+def report_of(view: CheckpointView, timers: int) -> CheckpointReport:
     """Return everything that `headrace inspect` shows, with up to `timers` timers."""
     commit, lease = view.manifest, view.lease
     files = view.files()
-    return Report(
+    return CheckpointReport(
         place=view.store.describe(),
         driver=None if lease is None else str(lease),
         epoch=None if commit is None else commit.epoch,
         committed=None if commit is None else date_of(commit.wall_clock),
         finished=commit is not None and commit.finished,
         epochs=[each.epoch for each in view.epochs()],
-        injectors=[_injector(view, each.stream) for each in view.injectors()],
+        injectors=[] if commit is None else [_injector(commit, each) for each in view.injectors()],
         watermarks=_watermarks(view),
         pending=_pending(view),
         timers=[
             {
                 "step": timer.computation,
-                "key": plain(timer.key),
+                "key": json_value(timer.key),
                 "tag": timer.tag,
                 "for": purpose_of(view, timer),
                 "clock": timer.domain.name.lower(),
@@ -91,17 +90,14 @@ def report_of(view: CheckpointView, timers: int) -> Report:
     )
 
 
-def _injector(view: CheckpointView, stream: str) -> Figures:
-    [found] = [each for each in view.injectors() if each.stream == stream]
-    commit = view.manifest
-    assert commit is not None, "there are no injectors before the first commit"
+def _injector(commit: Manifest, injector: InjectorState) -> Figures:
     return {
-        "stream": stream,
-        "position": plain(found.position),
-        "watermark": instant(found.watermark),
-        "greatest": instant(found.greatest),
-        "ended": found.ended,
-        "waits_for": skew_holder(stream, commit.injectors(), commit.skew_limit),
+        "stream": injector.stream,
+        "position": json_value(injector.position),
+        "watermark": instant(injector.watermark),
+        "greatest": instant(injector.greatest),
+        "ended": injector.ended,
+        "waits_for": skew_holder(injector.stream, commit.injectors(), commit.skew_limit),
     }
 
 
@@ -109,22 +105,26 @@ def _watermarks(view: CheckpointView) -> list[Figures]:
     holders = {hold.computation: hold for hold in view.holders()}
     found: list[Figures] = []
     for each in view.watermarks():
-        holder = holders.get(each.computation)
-        held = None
-        if holder is not None:
-            timer = StoredTimer(holder.computation, holder.key, holder.tag, TimeDomain.LOW_WATERMARK, holder.timestamp)
-            held = {"key": plain(holder.key), "tag": holder.tag, "at": instant(holder.timestamp)}
-            held["for"] = purpose_of(view, timer)
+        hold = holders.get(each.computation)
         found.append(
             {
                 "step": each.computation,
                 "level": each.level,
                 "input": instant(each.input),
                 "output": instant(each.output),
-                "held_by": held,
+                "held_by": None if hold is None else _hold(view, hold),
             }
         )
     return found
+
+
+def _hold(view: CheckpointView, hold: StoredHold) -> Figures:
+    return {
+        "key": json_value(hold.key),
+        "tag": hold.tag,
+        "at": instant(hold.timestamp),
+        "for": purpose_of_hold(view, hold),
+    }
 
 
 def recorders_of(commit: Manifest) -> list[str]:
@@ -135,10 +135,15 @@ def recorders_of(commit: Manifest) -> list[str]:
 
 def purpose_of(view: CheckpointView, timer: StoredTimer) -> str:
     """Return the purpose of a timer or a hold, in words."""
-    meant = meant_by(timer, has_windows(view, timer.computation))
+    meant = window_or_timer(timer, has_windows(view, timer.computation))
     if not isinstance(meant, OpenWindow):
         return meant.tag
     return "the global window" if meant.start is None else f"window from {date_of(meant.start)}"
+
+
+def purpose_of_hold(view: CheckpointView, hold: StoredHold) -> str:
+    """Return the purpose of a hold, in words; empty for one without a tag."""
+    return purpose_of(view, StoredTimer(hold.computation, hold.key, hold.tag, TimeDomain.LOW_WATERMARK, hold.timestamp))
 
 
 def _pending(view: CheckpointView) -> list[Figures]:
@@ -162,12 +167,17 @@ def state_of(view: CheckpointView, name: str) -> StateFigures:
     keys = cells = size = 0
     for state in view.states(name):
         keys += 1
-        data = [state.state] if isinstance(state.state, bytes) else []
-        data += state.cells.values()
+        data = stored_data(state)
         cells += len(data)
         size += sum(map(len, data))
     timers = len(view.timers(name))
     return StateFigures(name, keys, cells, size, view.count_lines(name), timers, view.count_ids(name))
+
+
+def stored_data(state: StoredState) -> list[bytes]:
+    """Return what is stored of a key without columns: its state, if there is one, and its cells."""
+    whole = [state.state] if isinstance(state.state, bytes) else []
+    return [*whole, *state.cells.values()]
 
 
 def instant(timestamp: int) -> object:
@@ -179,16 +189,16 @@ def instant(timestamp: int) -> object:
     return {"micros": timestamp, "date": date_of(timestamp)}
 
 
-def plain(value: object) -> object:
+def json_value(value: object) -> object:
     """Return a key or position as a value for JSON; an object that JSON cannot represent becomes its `repr`.
 
-    >>> plain(("a", 1, b"x"))
+    >>> json_value(("a", 1, b"x"))
     ['a', 1, "b'x'"]
     """
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, dict):
-        return {str(name): plain(item) for name, item in value.items()}
+        return {str(name): json_value(item) for name, item in value.items()}
     return repr(value)
