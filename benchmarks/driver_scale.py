@@ -24,7 +24,7 @@ import typer
 
 from benchmarks.report import console, print_table, rounded, save
 from headrace.lowlevel import BaseInjector, Computation, Delivery, Topology
-from headrace.lowlevel.checkpoint import DeltaFile, FileChain, Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint import DeltaFile, FileChain, SnapshotOrder, SnapshotParts
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.intervals.balancer import Load
 from headrace.lowlevel.intervals.interval_map import IntervalMap
@@ -35,7 +35,7 @@ from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.exchange_sums import consumed_sum, sent_sums
-from headrace.runners.engine.messages import DRIVER, EpochSpec, Kind, Message, Report, Sender, pack_report
+from headrace.runners.engine.messages import DRIVER, EpochSpec, Message, MessageKind, Sender, TaskReport, pack_report
 from headrace.runners.engine.options import RunOptions
 
 TASKS = (20, 200, 2_000)
@@ -86,7 +86,7 @@ class Answering:
         reading = [Sender(0, task, f"{spec.epoch:x}-0-{task:x}", epoch=spec.epoch) for task in range(spec.tasks)]
         # Each task sends to one task of the next level.
         reports = [
-            Report(sender, sent_sums=sent_sums(sender, [(1, sender.index)]), greatest={"in": spec.clock})
+            TaskReport(sender, sent_sums=sent_sums(sender, [(1, sender.index)]), greatest={"in": spec.clock})
             for sender in reading
         ]
         for report in reports:
@@ -96,16 +96,16 @@ class Answering:
             made = [self._report(spec, level, sender, names) for sender in before]
             reports += made
             before = [report.sender for report in made]
-        return [(report.sender.index, DRIVER, Kind.REPORT, pack_report(report)) for report in reports]
+        return [(report.sender.index, DRIVER, MessageKind.REPORT, pack_report(report)) for report in reports]
 
-    def _report(self, spec: EpochSpec, level: int, source: Sender, names: Sequence[str]) -> Report:
+    def _report(self, spec: EpochSpec, level: int, source: Sender, names: Sequence[str]) -> TaskReport:
         """The report of a task of a keyed level that got something from one task before it."""
         task = source.index
         sender = Sender(level, task, f"{spec.epoch:032x}{level:x}{task:04x}", epoch=spec.epoch)
         sent = sent_sums(sender, [(level + 1, task)]) if level < len(spec.intervals) else {}
         heard = consumed_sum([source], (level, task)) if spec.has_many_tasks else 0
         consumed = [] if spec.has_many_tasks else [source]
-        report = Report(sender, consumed, sent_sums=sent if spec.has_many_tasks else {}, consumed_sum=heard)
+        report = TaskReport(sender, consumed, sent_sums=sent if spec.has_many_tasks else {}, consumed_sum=heard)
         (interval,) = spec.intervals[level].owned(task)
         number = interval.number
         report.deltas[number] = DeltaFile(spec.epoch, sender.token, 100_000)
@@ -130,9 +130,9 @@ class Answering:
         """Raise: the reports fit together."""
         raise RuntimeError(f"epoch {epoch} was given up")
 
-    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, FileChain]]) -> Callable[[], list[Snapshot] | None]:
+    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, FileChain]]) -> Callable[[], list[SnapshotParts] | None]:
         """Return references to snapshots as ordered."""
-        snapshots = [Snapshot(order, (("first", 1),), 1_000_000) for order, _ in orders]
+        snapshots = [SnapshotParts(order, (("first", 1),), 1_000_000) for order, _ in orders]
         return lambda: snapshots
 
     def begin_release(self, release: Release) -> PendingCall:

@@ -12,7 +12,7 @@ from headrace.lowlevel.checkpoint import (
     Fingerprint,
     Manifest,
     PendingProduction,
-    Snapshot,
+    SnapshotParts,
     write_deltas,
     write_snapshot,
 )
@@ -61,7 +61,7 @@ def delta_of(place: tuple[int, int], epoch: int) -> Delta:
 def step(
     checkpoint: Checkpoint,
     store: ObjectStorage,
-    snapshots: Iterable[Snapshot] = (),
+    snapshots: Iterable[SnapshotParts] = (),
     token: str = "t",
     carries: bool = False,
 ) -> Manifest:
@@ -105,7 +105,9 @@ def manifest_of(epoch: int, deltas: dict) -> Manifest:
     )
 
 
-def take_snapshot(checkpoint: Checkpoint, store: ObjectStorage, place: tuple[int, int], token: str = "s") -> Snapshot:
+def take_snapshot(
+    checkpoint: Checkpoint, store: ObjectStorage, place: tuple[int, int], token: str = "s"
+) -> SnapshotParts:
     """A snapshot of a place as of the last commit."""
     order = checkpoint.order_snapshot(*place, token)
     return write_snapshot(store, order, checkpoint.chain(*place).load(store))

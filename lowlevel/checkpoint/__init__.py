@@ -5,10 +5,10 @@ interface for runners.
 """
 
 from headrace.lowlevel.checkpoint.committer import Checkpoint
-from headrace.lowlevel.checkpoint.compatibility import Change, Consent
+from headrace.lowlevel.checkpoint.compatibility import Consent, TopologyDifference
 from headrace.lowlevel.checkpoint.files.delta_file import DeltaFile, DeltaHeader, write_deltas
 from headrace.lowlevel.checkpoint.files.file_chain import FileChain
-from headrace.lowlevel.checkpoint.files.snapshot import Snapshot, SnapshotOrder, write_snapshot
+from headrace.lowlevel.checkpoint.files.snapshot import SnapshotOrder, SnapshotParts, write_snapshot
 from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointView
 from headrace.lowlevel.checkpoint.manifest.archive import Archived
 from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
@@ -16,7 +16,6 @@ from headrace.lowlevel.checkpoint.manifest.manifest import Manifest, PendingProd
 
 __all__ = [
     "Archived",
-    "Change",
     "Checkpoint",
     "CheckpointView",
     "Consent",
@@ -26,8 +25,9 @@ __all__ = [
     "Fingerprint",
     "Manifest",
     "PendingProduction",
-    "Snapshot",
     "SnapshotOrder",
+    "SnapshotParts",
+    "TopologyDifference",
     "write_deltas",
     "write_snapshot",
 ]

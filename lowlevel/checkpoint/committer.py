@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from headrace.lowlevel.checkpoint.compatibility import Change, Consent, change_of
+from headrace.lowlevel.checkpoint.compatibility import Consent, TopologyDifference, change_of
 from headrace.lowlevel.checkpoint.files.file_chain import FileChain
-from headrace.lowlevel.checkpoint.files.snapshot import Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint.files.snapshot import SnapshotOrder, SnapshotParts
 from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointView
 from headrace.lowlevel.checkpoint.log import fence
 from headrace.lowlevel.checkpoint.log.commit_log import LogPosition, look, read_before, read_entry, take_over
@@ -65,7 +65,7 @@ class Checkpoint:
         """Bytes that the last commit has stopped to name; the commit before it may name them still."""
         self.garbage_bytes = 0
         """Bytes that have become garbage since the last collection, as far as this driver has written them."""
-        self.change: Change | None = None
+        self.change: TopologyDifference | None = None
         """The change from the topology of the last commit to that of this driver; None if there is none to commit."""
 
     @classmethod
@@ -97,7 +97,7 @@ class Checkpoint:
                 change.require_possible(f"the checkpoint {store.describe()}")
                 changes.append(change)
 
-        changes: list[Change] = []
+        changes: list[TopologyDifference] = []
         identity = ensure_marker(store, owner, now_us)
         check(look(store))
         lease = fence.take_lease(store, owner, now_us)
@@ -155,7 +155,7 @@ class Checkpoint:
         """Size of all state files that the last commit names."""
         return 0 if self.manifest is None else sum(chain.size for chain in self.manifest.chains.values())
 
-    def commit(self, manifest: Manifest, snapshots: Iterable[Snapshot] = ()) -> Manifest:
+    def commit(self, manifest: Manifest, snapshots: Iterable[SnapshotParts] = ()) -> Manifest:
         """Commit an epoch, and start to use the given snapshots.
 
         Returns:
@@ -179,7 +179,7 @@ class Checkpoint:
         return written
 
     def succeed(
-        self, before: Manifest, change: Change, topology: Topology, starts: Mapping[str, bytes], tasks: int
+        self, before: Manifest, change: TopologyDifference, topology: Topology, starts: Mapping[str, bytes], tasks: int
     ) -> Manifest:
         """Commit a change of topology, as an epoch in which no computation runs. Raises as `commit` does.
 
@@ -225,7 +225,7 @@ class Checkpoint:
             ensure_same(self.store, self.identity, self.next_epoch - 1)
         fence.refuse_replaced(self.store, self.lease, "nothing more of it is committed")
 
-    def _completed(self, manifest: Manifest, snapshots: Iterable[Snapshot], place: int) -> Manifest:
+    def _completed(self, manifest: Manifest, snapshots: Iterable[SnapshotParts], place: int) -> Manifest:
         return replace(
             manifest,
             generation=self.generation,

@@ -82,7 +82,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class TopologyDifference:
     """A change from one topology to another, and what it does with stored data."""
 
     old: Fingerprint
@@ -133,7 +133,7 @@ class Change:
         raise TopologyChangeError(f"{subject} cannot go on with the changed pipeline: {'. '.join(reasons)}")
 
 
-def change_of(stored: Stored, new: Fingerprint, consent: Consent) -> Change:
+def change_of(stored: Stored, new: Fingerprint, consent: Consent) -> TopologyDifference:
     """The change from the topology of a checkpoint to another (or the same) topology."""
     old, now = _with_contents(stored.topology), _with_contents(new)
     kept, refused = set(), []
@@ -147,7 +147,7 @@ def change_of(stored: Stored, new: Fingerprint, consent: Consent) -> Change:
     refused += _undelivered(stored, new, consent)
     restored, discarded, unrestorable = _from_archive(stored.archived, now.keys() - old.keys(), now, consent)
     dropped, undeliverable = _pending(stored.pending, new, consent)
-    return Change(
+    return TopologyDifference(
         old=stored.topology,
         new=new,
         kept=frozenset(kept),

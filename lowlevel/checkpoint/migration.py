@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from headrace.lowlevel.checkpoint.compatibility import Change, Name, Stored
+from headrace.lowlevel.checkpoint.compatibility import Name, Stored, TopologyDifference
 from headrace.lowlevel.checkpoint.files.file_chain import FileChain, Origin
 from headrace.lowlevel.checkpoint.manifest.archive import Archived
 from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION, INJECTOR, SINK, Fingerprint, Member
@@ -52,7 +52,12 @@ def stored_in(manifest: Manifest, new: Fingerprint, delivered: bool = False) -> 
 
 
 def succeeded(
-    before: Manifest, change: Change, topology: Topology, starts: Mapping[str, bytes], now: Sequencer, tasks: int
+    before: Manifest,
+    change: TopologyDifference,
+    topology: Topology,
+    starts: Mapping[str, bytes],
+    now: Sequencer,
+    tasks: int,
 ) -> Manifest:
     """The commit that follows `before`.
 
@@ -81,7 +86,7 @@ def succeeded(
     return replace(manifest, finished=manifest.is_over)
 
 
-def _archive(before: Manifest, change: Change) -> tuple[Archived, ...]:
+def _archive(before: Manifest, change: TopologyDifference) -> tuple[Archived, ...]:
     stays = (archived for archived in before.archive if archived.name not in change.restored | change.discarded)
     return (*stays, *(_archived(before, member) for member in change.archived))
 
@@ -111,7 +116,9 @@ def _archived(before: Manifest, member: Member) -> Archived:
 class _NewLevels:
     """The levels of the new topology: intervals, file chains, and removed computations whose state is in the files."""
 
-    def __init__(self, before: Manifest, change: Change, restored: Back, now: Sequencer, tasks: int) -> None:
+    def __init__(
+        self, before: Manifest, change: TopologyDifference, restored: Back, now: Sequencer, tasks: int
+    ) -> None:
         self.intervals: dict[int, IntervalMap] = {}
         self.chains: dict[tuple[int, int], FileChain] = {}
         self.left: dict[int, frozenset[str]] = {}
@@ -178,7 +185,9 @@ def _overlapping(chains: Iterable[FileChain], interval: Interval) -> Iterable[Fi
     return (chain for chain in chains if chain.last and chain.start < interval.stop and interval.start < chain.stop)
 
 
-def _with_injectors(before: Manifest, change: Change, restored: Back, starts: Mapping[str, bytes]) -> Manifest:
+def _with_injectors(
+    before: Manifest, change: TopologyDifference, restored: Back, starts: Mapping[str, bytes]
+) -> Manifest:
     """The commit with the injectors of the new topology: unchanged, restored from the archive, or at their start."""
     positions: dict[str, bytes] = {}
     watermarks: dict[str, int] = {}
@@ -205,7 +214,9 @@ def _with_injectors(before: Manifest, change: Change, restored: Back, starts: Ma
     )
 
 
-def _with_computations(before: Manifest, change: Change, restored: Back, new_levels: _NewLevels) -> Manifest:
+def _with_computations(
+    before: Manifest, change: TopologyDifference, restored: Back, new_levels: _NewLevels
+) -> Manifest:
     """The commit with the computations of the new topology; watermarks of new computations are added later."""
     watermarks: dict[str, int] = {}
     outputs: dict[str, bytes] = {}
@@ -259,7 +270,7 @@ def _carried(name: str, values: Mapping[str, Mapping[int, int]], new_levels: _Ne
 
 
 def _forwarded(
-    pending: Iterable[PendingProduction], change: Change, new_levels: _NewLevels
+    pending: Iterable[PendingProduction], change: TopologyDifference, new_levels: _NewLevels
 ) -> Iterable[PendingProduction]:
     """Pending productions, for the level and intervals that their consumers have now."""
     for item in pending:

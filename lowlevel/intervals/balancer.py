@@ -115,10 +115,10 @@ class LoadBalancer:
         costs = memory.costs = {number: self._smoothed(memory, number, loads) for number in numbers}
         if (adopted := _adopted(intervals, tasks, costs, now)) is not intervals:
             return adopted
-        view = _View(self._policy, intervals, costs, loads, tasks, now)
+        view = _LevelCosts(self._policy, intervals, costs, loads, tasks, now)
         # Both the last epoch and the smoothed cost must be uneven, so one costly epoch does not count as several.
         last = {number: self._cost(number, loads) for number in numbers}
-        uneven = view.is_uneven() and _View(self._policy, intervals, last, loads, tasks, now).is_uneven()
+        uneven = view.is_uneven() and _LevelCosts(self._policy, intervals, last, loads, tasks, now).is_uneven()
         memory.hot = memory.hot + 1 if uneven else 0
         memory.cold = memory.cold + 1 if view.coldest() is not None else 0
         memory.sampled = view.hottest() if memory.hot else frozenset()
@@ -173,7 +173,7 @@ def _spent(intervals: IntervalMap, costs: Mapping[int, float], tasks: int) -> li
     return spent
 
 
-class _View:
+class _LevelCosts:
     """The costs of one level after one epoch, and the changes to choose from."""
 
     def __init__(

@@ -130,7 +130,7 @@ def explain(topology: Topology, state: WatermarkState, step: str) -> Explanation
         known = ", ".join(topology.keyed) or "none"
         raise TopologyError(f"there is no computation {step!r} (computations: {known}); correct the name")
     watermark = state.watermarks.get(step, MIN_TIMESTAMP)
-    causes = [found for found in _Search(topology, state).upstream(step) if found[0].timestamp < MAX_TIMESTAMP]
+    causes = [found for found in _HoldSearch(topology, state).upstream(step) if found[0].timestamp < MAX_TIMESTAMP]
     if not causes:
         return Explanation(step, watermark, None)
     cause, chain, low = min(causes, key=lambda found: (found[0].timestamp, len(found[1])))
@@ -147,7 +147,7 @@ _Found = tuple[Cause, tuple[str, ...], LowWatermark]
 """A cause, the computations from the cause to the step, and the low watermark that applies."""
 
 
-class _Search:
+class _HoldSearch:
     """Finds all unfinished work at a step and upstream of it."""
 
     def __init__(self, topology: Topology, state: WatermarkState) -> None:

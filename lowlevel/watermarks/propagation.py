@@ -127,10 +127,10 @@ class Propagation:
                 for low, view in views.items():
                     # What a computation does not wait for, none of its consumers waits for.
                     applied = low if self.own[name] == STRICT else self.own[name]
-                    view[name] = self._input(name, _View(applied, views[applied], now, before, committed))
+                    view[name] = self._input(name, _Upstream(applied, views[applied], now, before, committed))
         return views[STRICT]
 
-    def _input(self, name: str, view: _View) -> int:
+    def _input(self, name: str, view: _Upstream) -> int:
         """The input low watermark of one computation."""
         circle, before, committed = self._circles[name], view.before, view.committed
         known = before if circle else view.now
@@ -145,7 +145,7 @@ class Propagation:
             bounds += self._outside(circle, view)
         return max(min(bounds), committed.get(name, MIN_TIMESTAMP))
 
-    def _outside(self, circle: frozenset[str], view: _View) -> list[int]:
+    def _outside(self, circle: frozenset[str], view: _Upstream) -> list[int]:
         """Bounds that enter a circle through any of its members, as known at the start of the epoch."""
         before, low = view.before, view.low
         sources = {stream for other in circle for stream in self.sources[other]}
@@ -157,7 +157,7 @@ class Propagation:
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class _Upstream:
     """What consumers with one kind of low watermark see of the topology."""
 
     low: LowWatermark

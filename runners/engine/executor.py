@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from headrace.lowlevel.checkpoint import FileChain, Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint import FileChain, SnapshotOrder, SnapshotParts
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.topology.topology import Topology
@@ -47,7 +47,7 @@ class Executor(Protocol):
     def abandoned(self, epoch: int) -> None:
         """Note that an epoch will not be committed: its changes to state are dropped."""
 
-    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, FileChain]]) -> Callable[[], list[Snapshot] | None]:
+    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, FileChain]]) -> Callable[[], list[SnapshotParts] | None]:
         """Start to make snapshots beside the epochs. The returned function returns them, or None until all are ready.
 
         Both this method and the returned function may raise if the snapshots cannot be made.

@@ -32,7 +32,7 @@ SINK = SINK_LEVEL
 """The level of pending productions whose consumer is a sink: stragglers, see `runners.engine.productions`."""
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """What the blob of a message is."""
 
     SPLIT = 0
@@ -44,7 +44,7 @@ class Kind(IntEnum):
     CHAIN = 3
     """A pickled `FileChain`: the files from which a task brings a state store of an interval up to date."""
     REPORT = 4
-    """A `Report`, from every task to the driver: see `pack_report`."""
+    """A `TaskReport`, from every task to the driver: see `pack_report`."""
     FAILURE = 5
     """A pickled `StepError`, to the driver; nothing, from one of many tasks that failed to those of the next level."""
 
@@ -152,14 +152,14 @@ class Control:
 def arrival(production: PendingProduction, number: int, intervals: IntervalMap) -> Message:
     """A production of the last commit as input of the next epoch."""
     blob = pack((COMMITTED, number, production.interval, production.data))
-    return (intervals[production.interval].owner, production.level, Kind.BLOCK, blob)
+    return (intervals[production.interval].owner, production.level, MessageKind.BLOCK, blob)
 
 
 NO_SUMS: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass
-class Report:
+class TaskReport:
     """From a task to the driver: what the task adds to the commit."""
 
     sender: Sender
@@ -222,19 +222,19 @@ class Exchange(NamedTuple):
     is_alone: bool = False
 
 
-def pack_report(report: Report) -> bytes:
+def pack_report(report: TaskReport) -> bytes:
     """The blob of a report: sender and contents apart, so that a driver can order reports without unpacking all."""
     return pack((report.sender, pack(report)))
 
 
-def unpack_report(blob: bytes) -> Report:
+def unpack_report(blob: bytes) -> TaskReport:
     """The report in a blob of `pack_report`.
 
-    >>> unpack_report(pack_report(Report(Sender(1, 0, "token")))).sender.token
+    >>> unpack_report(pack_report(TaskReport(Sender(1, 0, "token")))).sender.token
     'token'
     """
     _, contents = cast(tuple[Sender, bytes], unpack(blob))
-    return cast(Report, unpack(contents))
+    return cast(TaskReport, unpack(contents))
 
 
 def control_messages(spec: EpochSpec) -> list[Message]:
@@ -242,7 +242,7 @@ def control_messages(spec: EpochSpec) -> list[Message]:
     if not spec.has_many_tasks:
         return []
     control = pack(Control(spec, COMMITTED))
-    return [(task, 1, Kind.CONTROL, control) for task in range(spec.tasks)]
+    return [(task, 1, MessageKind.CONTROL, control) for task in range(spec.tasks)]
 
 
 def add_counters(totals: dict[str, dict[str, int]], name: str, counters: Mapping[str, int]) -> None:
@@ -275,7 +275,7 @@ COMMITTED = Sender(-1, 0, "")
 def work_messages(spec: EpochSpec, splits: Sequence[tuple[str, Split]]) -> list[Message]:
     """Messages for level 0, one for each split; without splits one with only the spec of the epoch."""
     work = [Work(spec, stream, split) for stream, split in splits] or [Work(spec)]
-    return [(number % spec.tasks, 0, Kind.SPLIT, _packed(item)) for number, item in enumerate(work)]
+    return [(number % spec.tasks, 0, MessageKind.SPLIT, _packed(item)) for number, item in enumerate(work)]
 
 
 def _packed(work: Work) -> bytes:

@@ -26,7 +26,7 @@ from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.topology.weak_productions import releasing_sinks, weak_streams
 from headrace.lowlevel.user_errors import failing
 from headrace.runners.engine.background_calls import PendingCall, Release
-from headrace.runners.engine.messages import SINK, EpochSpec, Report
+from headrace.runners.engine.messages import SINK, EpochSpec, TaskReport
 
 _log = logging.getLogger(__name__)
 _MOST_BYTES = 64 << 20
@@ -44,10 +44,10 @@ class Productions:
     topology: Topology
     begin_release: BeginRelease
     spec: EpochSpec
-    report: Report
+    report: TaskReport
 
     @staticmethod
-    def of(topology: Topology) -> Callable[[BeginRelease, EpochSpec, Report], Productions]:
+    def of(topology: Topology) -> Callable[[BeginRelease, EpochSpec, TaskReport], Productions]:
         """Makes the productions of each attempt at a task of a topology."""
         if streams := weak_streams(topology):
             return partial(WeakProductions, topology, streams=streams, releasing=releasing_sinks(topology))
@@ -143,7 +143,7 @@ def straggler(sink: str, batch: Batch, epoch: int, interval: int, token: str) ->
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _Straggler:
     """A straggler that is to be released again."""
 
     due: int
@@ -160,7 +160,7 @@ class Stragglers:
         self._sinks = {name: sink for name, (_, sink) in topology.sinks.items() if isinstance(sink, ReleasingSink)}
         self._begin = begin
         self._delay = delay
-        self._waiting: dict[PendingProduction, _Waiting] = {}
+        self._waiting: dict[PendingProduction, _Straggler] = {}
         self._committed = 0
 
     def take(self, pending: Iterable[PendingProduction], due: int) -> None:
@@ -177,7 +177,7 @@ class Stragglers:
                     "program that produced them until they are acknowledged"
                 )
             if straggler not in self._waiting:
-                self._waiting[straggler] = _Waiting(due)
+                self._waiting[straggler] = _Straggler(due)
         self._committed = len(committed)
 
     def unacknowledged(self) -> list[PendingProduction]:
@@ -210,7 +210,7 @@ class Stragglers:
                 else:
                     self._again(straggler, waiting, now)
 
-    def _again(self, straggler: PendingProduction, waiting: _Waiting, now: int) -> None:
+    def _again(self, straggler: PendingProduction, waiting: _Straggler, now: int) -> None:
         waiting.tries += 1
         waiting.due = now + self._delay
         if waiting.tries % _WARN_EVERY == 0:

@@ -11,8 +11,8 @@ from headrace.lowlevel.checkpoint import (
     DeltaFile,
     DeltaHeader,
     FileChain,
-    Snapshot,
     SnapshotOrder,
+    SnapshotParts,
     write_snapshot,
 )
 from headrace.lowlevel.checkpoint.files.delta_file import MOST_BYTES, delta_object
@@ -135,7 +135,7 @@ class LocalExecutor:
         """Drop the deltas of the tasks."""
         self._uncommitted.clear()
 
-    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, FileChain]]) -> Callable[[], list[Snapshot] | None]:
+    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, FileChain]]) -> Callable[[], list[SnapshotParts] | None]:
         """Make the snapshots at once from the stores in memory, which are at the last commit."""
         assert self._storage is not None
         snapshots = []

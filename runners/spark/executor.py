@@ -10,12 +10,12 @@ from typing import cast
 
 from pyspark.sql import SparkSession
 
-from headrace.lowlevel.checkpoint import FileChain, Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint import FileChain, SnapshotOrder, SnapshotParts
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.background_calls import PendingCall, Release, Threads
-from headrace.runners.engine.messages import EpochSpec, Kind, Message, unpack, work_messages
+from headrace.runners.engine.messages import EpochSpec, Message, MessageKind, unpack, work_messages
 from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.dataframe.streaming import close_streams
 from headrace.runners.spark.jobs.epoch_job import EpochJob, fits_one
@@ -109,7 +109,7 @@ class SparkExecutor:
             return None
         # One task of the engine at each level, as each has costs of its own; it works out the watermarks itself.
         spec = self._one_task.of(spec)
-        messages = [(0, *message[1:]) for message in messages if message[2] != Kind.CONTROL]
+        messages = [(0, *message[1:]) for message in messages if message[2] != MessageKind.CONTROL]
         inputs = [*work_messages(spec, limited(splits, self._extent.limit(reading))), *messages]
         if not fits_one(inputs):
             return None
@@ -162,7 +162,7 @@ class SparkExecutor:
     def abandoned(self, epoch: int) -> None:
         """Do nothing: no commit names the files that the tasks of the epoch wrote."""
 
-    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, FileChain]]) -> Callable[[], list[Snapshot] | None]:
+    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, FileChain]]) -> Callable[[], list[SnapshotParts] | None]:
         """Start a Spark job beside the epochs that makes the snapshots; returns what `SnapshotJob` returns."""
         self._snapshots = SnapshotJob(self._session, self._payload, orders)
         return self._snapshots

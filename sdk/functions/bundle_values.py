@@ -14,7 +14,7 @@ from typing import cast
 from headrace.sdk.functions.arguments import Arguments, Constant, ContextArgument, Given, Source
 from headrace.sdk.functions.declared_state import DeclaredState
 from headrace.sdk.functions.do_fn import DoFn, FunctionDoFn
-from headrace.sdk.functions.exception_guard import Outputs
+from headrace.sdk.functions.exception_guard import GuardedOutputs
 from headrace.sdk.functions.finalizers import TAG, BundleFinalizer, Finalizers
 from headrace.sdk.model.tagged_output import TaggedOutput
 
@@ -39,7 +39,7 @@ class WithBundleValues(DoFn):
 
     def __init__(self, fn: DoFn, sources: Sequence[ContextArgument | Given]) -> None:
         self._fn, self._sources = fn, tuple(sources)
-        self._process = Outputs(fn) if isinstance(fn, FunctionDoFn) else fn.process
+        self._process = GuardedOutputs(fn) if isinstance(fn, FunctionDoFn) else fn.process
         self._values: list[object] = [None] * len(self._sources)
         self._finalizer, self._finalizers = BundleFinalizer(), Finalizers(fn.default_label())
         self.handles_retractions = fn.handles_retractions

@@ -99,7 +99,7 @@ class GuardedFn(FlatMapFn):
     """A guarded function."""
 
     def __init__(self, fn: FunctionDoFn, rules: GuardRules) -> None:
-        super().__init__(Guard(Outputs(fn), rules))
+        super().__init__(Guard(GuardedOutputs(fn), rules))
         self._label = fn.default_label()
 
     def default_label(self) -> str:
@@ -107,7 +107,7 @@ class GuardedFn(FlatMapFn):
         return self._label
 
 
-class Outputs:
+class GuardedOutputs:
     """The outputs of a `FunctionDoFn` for an element, by the same rules as the engine's."""
 
     def __init__(self, fn: FunctionDoFn) -> None:

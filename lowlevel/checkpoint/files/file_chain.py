@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any
 
 from headrace.lowlevel.checkpoint.files.delta_file import DeltaFile, DeltaHeader, read_carried, read_deltas
-from headrace.lowlevel.checkpoint.files.snapshot import MOST_DELTAS, Snapshot, SnapshotOrder, is_worth_snapshot
+from headrace.lowlevel.checkpoint.files.snapshot import MOST_DELTAS, SnapshotOrder, SnapshotParts, is_worth_snapshot
 from headrace.lowlevel.intervals.interval_map import SPACE, Interval, key_position
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.state.segment import restricted
@@ -39,7 +39,7 @@ class FileChain:
     start: int = 0
     stop: int = SPACE
     """Bounds of the interval in the key space; keys of the origins outside of them are ignored."""
-    snapshot: Snapshot | None = None
+    snapshot: SnapshotParts | None = None
     deltas: tuple[str, ...] = ()
     """Name of each delta file: `<epoch>-<token>-<size>`, and `-<place>` if the commit at this place of the log carries
     it."""
@@ -89,7 +89,7 @@ class FileChain:
         size = self.replay_bytes + file.size
         return FileChain(*place_in_space, self.snapshot, (*self.deltas, name), size, self.origins)
 
-    def on(self, snapshot: Snapshot) -> FileChain:
+    def on(self, snapshot: SnapshotParts) -> FileChain:
         """The chain that begins with a snapshot; this chain itself if the snapshot does not end at one of its files.
 
         The last delta that the snapshot covers stays in the chain. Applying it again changes nothing, and state stores
@@ -252,7 +252,7 @@ def chain_row(chain: FileChain) -> list[object]:
     ]
 
 
-def _snapshot_row(snapshot: Snapshot | None) -> dict[str, object] | None:
+def _snapshot_row(snapshot: SnapshotParts | None) -> dict[str, object] | None:
     if snapshot is None:
         return None
     order = snapshot.order
@@ -275,6 +275,6 @@ def chain_of_row(row: Sequence[Any]) -> FileChain:
     )
 
 
-def _snapshot(level: int, interval: int, row: dict[str, Any]) -> Snapshot:
+def _snapshot(level: int, interval: int, row: dict[str, Any]) -> SnapshotParts:
     order = SnapshotOrder(level, interval, row["epoch"], row["last"], row["generation"], row["token"])
-    return Snapshot(order, tuple((computation, count) for computation, count in row["parts"]), row["size"])
+    return SnapshotParts(order, tuple((computation, count) for computation, count in row["parts"]), row["size"])

@@ -50,7 +50,7 @@ class SnapshotOrder:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class SnapshotParts:
     """A reference to a snapshot in a commit."""
 
     order: SnapshotOrder
@@ -78,7 +78,7 @@ class Snapshot:
             part += count
 
 
-def write_snapshot(store: ObjectStorage, order: SnapshotOrder, stores: Mapping[str, StateStore]) -> Snapshot:
+def write_snapshot(store: ObjectStorage, order: SnapshotOrder, stores: Mapping[str, StateStore]) -> SnapshotParts:
     """Write a snapshot. It is used once it is passed to a commit of the driver that ordered it.
 
     Args:
@@ -99,7 +99,7 @@ def write_snapshot(store: ObjectStorage, order: SnapshotOrder, stores: Mapping[s
             store.put(path, data)
             written, size = written + 1, size + len(data)
         parts.append((computation, written - before))
-    return Snapshot(order, tuple(parts), size)
+    return SnapshotParts(order, tuple(parts), size)
 
 
 def _part(order: SnapshotOrder, number: int) -> tuple[str, DeltaHeader]:

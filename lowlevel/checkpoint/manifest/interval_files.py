@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headrace.lowlevel.checkpoint.files.file_chain import FileChain, Origin
-from headrace.lowlevel.checkpoint.files.snapshot import Snapshot
+from headrace.lowlevel.checkpoint.files.snapshot import SnapshotParts
 from headrace.lowlevel.checkpoint.manifest.manifest import Manifest
 from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
 
@@ -15,7 +15,7 @@ Chains = Mapping[LevelInterval, FileChain]
 
 
 def advanced(
-    before: Manifest | None, manifest: Manifest, snapshots: Iterable[Snapshot], place: int
+    before: Manifest | None, manifest: Manifest, snapshots: Iterable[SnapshotParts], place: int
 ) -> dict[LevelInterval, FileChain]:
     """The file chains of a commit at a place of the log: those before it, with new snapshots and the commit's deltas.
 

@@ -16,7 +16,7 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
 from headrace.lowlevel.stored_names import named
 from headrace.runners.beam.beam_private import takes_elements
-from headrace.runners.beam.functions.do_fns import BeamDoFn, Outputs
+from headrace.runners.beam.functions.do_fns import BeamDoFn, TaggedReceiver
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.windowed_value import WindowedValue
 
@@ -44,7 +44,7 @@ def _converter(name: str, step: AppliedPTransform | None) -> BatchConverter | No
     return getattr(getattr(getattr(step, "transform", None), "fn", None), name, None)
 
 
-class _BatchOutputs(Outputs):
+class _BatchOutputs(TaggedReceiver):
     """Outputs of a tag, of which some come as batches."""
 
     def __init__(self, fn: apache_beam.DoFn, *rest: Any) -> None:
@@ -69,7 +69,7 @@ class BeamBatchDoFn(BeamDoFn):
         self._waiting: list[tuple[BeamValue, tuple[object, ...]]] = []
         super().setup()
 
-    def _receiver(self, tag: str | None) -> Outputs:
+    def _receiver(self, tag: str | None) -> TaggedReceiver:
         return _BatchOutputs(self._fn, tag, self._outputs, self._check)
 
     def start_bundle(self) -> None:

@@ -38,7 +38,7 @@ class _CurrentSide:
         return False
 
 
-class Outputs(common.Receiver):  # type: ignore[misc]  # Beam's types are not read
+class TaggedReceiver(common.Receiver):  # type: ignore[misc]  # Beam's types are not read
     """Outputs of a tag, in a list that all tags share.
 
     Args:
@@ -153,9 +153,9 @@ class BeamDoFn(DoFn):
         """The DoFn that the `DoFnRunner` runs."""
         return self._fn
 
-    def _receiver(self, tag: str | None) -> Outputs:
+    def _receiver(self, tag: str | None) -> TaggedReceiver:
         """What takes the outputs of a tag."""
-        return Outputs(tag, self._outputs, self._check)
+        return TaggedReceiver(tag, self._outputs, self._check)
 
     def _runner_options(self) -> dict[str, object]:
         """Further arguments of the `DoFnRunner`."""

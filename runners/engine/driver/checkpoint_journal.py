@@ -11,15 +11,15 @@ from dataclasses import replace
 from secrets import token_bytes
 
 from headrace.lowlevel.checkpoint import (
-    Change,
     Checkpoint,
     Consent,
     DeltaFile,
     FileChain,
     Fingerprint,
     Manifest,
-    Snapshot,
     SnapshotOrder,
+    SnapshotParts,
+    TopologyDifference,
 )
 from headrace.lowlevel.checkpoint.compatibility import change_of
 from headrace.lowlevel.checkpoint.key_spelling import continued
@@ -37,7 +37,7 @@ from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.interval_watermarks import Holder
 from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.driver.journal import JournalState
-from headrace.runners.engine.messages import Kind, Message, pack
+from headrace.runners.engine.messages import Message, MessageKind, pack
 
 _log = logging.getLogger(__name__)
 _GARBAGE_EVERY = 32
@@ -76,7 +76,7 @@ class CheckpointJournal:
             return _state(manifest)
 
     def commit(
-        self, state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[Snapshot] = ()
+        self, state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[SnapshotParts] = ()
     ) -> None:
         """See `Journal`; writes with one put-if-absent."""
         self._checkpoint.commit(_manifest(state, deltas), snapshots)
@@ -104,7 +104,7 @@ class CheckpointJournal:
             self._untidy &= not is_due
 
     @property
-    def change(self) -> Change | None:
+    def change(self) -> TopologyDifference | None:
         """See `Journal`."""
         return self._checkpoint.change
 
@@ -114,7 +114,7 @@ class CheckpointJournal:
         with understood(f"the last commit in {view.store.describe()}"):
             return continued(topology, view)
 
-    def change_to(self, state: JournalState, topology: Topology, consent: Consent) -> Change:
+    def change_to(self, state: JournalState, topology: Topology, consent: Consent) -> TopologyDifference:
         """See `Journal`. The last commit must have been delivered to the sinks."""
         before = self._checkpoint.described(_manifest(state, {}))
         fingerprint = Fingerprint.of(topology)
@@ -122,7 +122,7 @@ class CheckpointJournal:
         change.require_possible("the running pipeline")
         return change
 
-    def succeed(self, state: JournalState, change: Change, topology: Topology, tasks: int) -> JournalState:
+    def succeed(self, state: JournalState, change: TopologyDifference, topology: Topology, tasks: int) -> JournalState:
         """See `Journal`; writes with one put-if-absent."""
         positions = JournalState.beginning(topology).positions.items()
         starts = {stream: _position(stream, position) for stream, position in positions}
@@ -131,7 +131,7 @@ class CheckpointJournal:
     def chains(self, intervals: Mapping[int, IntervalMap]) -> list[Message]:
         """See `Journal`: one file chain for each interval, addressed to its owner."""
         return [
-            (intervals[chain.level][chain.interval].owner, chain.level, Kind.CHAIN, pack(chain))
+            (intervals[chain.level][chain.interval].owner, chain.level, MessageKind.CHAIN, pack(chain))
             for chain in self._checkpoint.chains(intervals)
         ]
 

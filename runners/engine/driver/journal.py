@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from headrace.lowlevel.checkpoint import (
-    Change,
     Consent,
     DeltaFile,
     FileChain,
     PendingProduction,
-    Snapshot,
     SnapshotOrder,
+    SnapshotParts,
+    TopologyDifference,
 )
 from headrace.lowlevel.checkpoint.manifest.manifest import oldest_by_consumer
 from headrace.lowlevel.injectors.source_objects import SourceObjects
@@ -112,14 +112,14 @@ class Journal(Protocol):
     """Generation of the driver that writes the journal."""
 
     @property
-    def change(self) -> Change | None:
+    def change(self) -> TopologyDifference | None:
         """The change from the topology of the last commit to that of this driver; None once the two are equal."""
 
     def recover(self) -> JournalState | None:
         """The newest committed state; None at the very beginning."""
 
     def commit(
-        self, state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[Snapshot] = ()
+        self, state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[SnapshotParts] = ()
     ) -> None:
         """Commit an epoch, with the delta file of each (level, interval) that changed.
 
@@ -130,10 +130,10 @@ class Journal(Protocol):
     def continued(self, topology: Topology) -> Topology:
         """The topology whose keys are spelled as in the last commit."""
 
-    def change_to(self, state: JournalState, topology: Topology, consent: Consent) -> Change:
+    def change_to(self, state: JournalState, topology: Topology, consent: Consent) -> TopologyDifference:
         """The change to another topology. Raises `TopologyChangeError` if the stored state cannot go on with it."""
 
-    def succeed(self, state: JournalState, change: Change, topology: Topology, tasks: int) -> JournalState:
+    def succeed(self, state: JournalState, change: TopologyDifference, topology: Topology, tasks: int) -> JournalState:
         """Commit a change of topology as an epoch of its own, which follows `state`; returns the new state.
 
         `tasks` is the number of tasks of a level that is new.
@@ -161,7 +161,7 @@ class NoJournal:
     generation = 1
 
     @property
-    def change(self) -> Change | None:
+    def change(self) -> TopologyDifference | None:
         """None: nothing is stored."""
         return None
 
@@ -170,7 +170,7 @@ class NoJournal:
         return None
 
     def commit(
-        self, state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[Snapshot] = ()
+        self, state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[SnapshotParts] = ()
     ) -> None:
         """Do nothing: the driver has the state in memory."""
 
@@ -178,11 +178,11 @@ class NoJournal:
         """See `Journal`."""
         return topology
 
-    def change_to(self, state: JournalState, topology: Topology, consent: Consent) -> Change:
+    def change_to(self, state: JournalState, topology: Topology, consent: Consent) -> TopologyDifference:
         """Raise `RuntimeError`: a topology can only change on a checkpoint."""
         raise RuntimeError("the topology of a run without a checkpoint cannot change; give the run a checkpoint")
 
-    def succeed(self, state: JournalState, change: Change, topology: Topology, tasks: int) -> JournalState:
+    def succeed(self, state: JournalState, change: TopologyDifference, topology: Topology, tasks: int) -> JournalState:
         """Raise `RuntimeError`, as `change_to`."""
         raise RuntimeError("the topology of a run without a checkpoint cannot change; give the run a checkpoint")
 

@@ -18,10 +18,10 @@ from headrace.runners.engine.messages import (
     COMMITTED,
     EpochSpec,
     Exchange,
-    Kind,
     Message,
-    Report,
+    MessageKind,
     Sender,
+    TaskReport,
     add_counters,
     unpack,
 )
@@ -68,15 +68,15 @@ def gather(messages: Iterable[Message], spec: EpochSpec) -> Outcome:
     outcome = Outcome()
     reports: list[tuple[Sender, bytes]] = []
     for _, _, kind, blob in messages:
-        if kind == Kind.REPORT:
+        if kind == MessageKind.REPORT:
             reports.append(cast(tuple[Sender, bytes], unpack(blob)))
-        elif kind == Kind.FAILURE and outcome.failure is None:
+        elif kind == MessageKind.FAILURE and outcome.failure is None:
             outcome.failure = cast(Exception, unpack(blob))
     reports.sort(key=lambda report: (report[0].level, report[0].index))
     exchanges = []
     for _, contents in reports:
         # Unpacked one after the other: all at once, those of many tasks would be more than all that the driver has.
-        report = cast(Report, unpack(contents))
+        report = cast(TaskReport, unpack(contents))
         _add(outcome, report)
         exchanges.append(report.exchange)
     outcome.mixed = mixed_attempts(exchanges)
@@ -123,7 +123,7 @@ def _used_by(report: Exchange) -> dict[LevelTask, set[str]]:
     }
 
 
-def _add(outcome: Outcome, report: Report) -> None:
+def _add(outcome: Outcome, report: TaskReport) -> None:
     sender = report.sender
     outcome.deltas.update(((sender.level, interval), file) for interval, file in report.deltas.items())
     outcome.loads.setdefault(sender.level, {}).update(report.loads)
@@ -150,7 +150,7 @@ def _add(outcome: Outcome, report: Report) -> None:
     _add_marks(outcome, report)
 
 
-def _add_marks(outcome: Outcome, report: Report) -> None:
+def _add_marks(outcome: Outcome, report: TaskReport) -> None:
     for (name, interval), holder in report.holds.items():
         outcome.holds.setdefault(name, {})[interval] = holder[0]
         oldest = outcome.holders.get(name)

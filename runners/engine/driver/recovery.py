@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 
-from headrace.lowlevel.checkpoint import Change
+from headrace.lowlevel.checkpoint import TopologyDifference
 from headrace.lowlevel.checkpoint.manifest.fingerprint import SINK as SINK_KIND
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.activity import Activity
@@ -50,7 +50,7 @@ class Recovery:
         return state, receipts
 
     def commit_change(
-        self, state: JournalState, change: Change, topology: Topology, receipts: Receipts
+        self, state: JournalState, change: TopologyDifference, topology: Topology, receipts: Receipts
     ) -> tuple[JournalState, Receipts]:
         """Commit a change of topology as an epoch of its own, and deliver the epoch.
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from headrace.lowlevel.checkpoint import FileChain, Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint import FileChain, SnapshotOrder, SnapshotParts
 
 _log = logging.getLogger(__name__)
 _LONGEST_PAUSE = 64
@@ -14,7 +14,7 @@ _LONGEST_PAUSE = 64
 
 Orders: TypeAlias = Sequence[tuple[SnapshotOrder, FileChain]]
 """Snapshots to make, each with the files of its state."""
-Making: TypeAlias = Callable[[], "list[Snapshot] | None"]
+Making: TypeAlias = Callable[[], "list[SnapshotParts] | None"]
 """Returns the ordered snapshots, None while they are not ready. Raises the error that prevented them."""
 
 
@@ -43,7 +43,7 @@ class SnapshotSchedule:
         except Exception as error:
             self._failed(epoch, error)
 
-    def take_ready(self, epoch: int) -> list[Snapshot]:
+    def take_ready(self, epoch: int) -> list[SnapshotParts]:
         """Take the snapshots that are ready, for the commit of this epoch."""
         if self._making is None:
             return []

@@ -12,7 +12,7 @@ from headrace.lowlevel.records.column_block import decode_block
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.watermarks.lateness import NO_LATENESS, Lateness
 from headrace.lowlevel.watermarks.propagation import Frontier, InjectorProgress
-from headrace.runners.engine.messages import COMMITTED, Control, EpochSpec, Kind, Message, Sender, unpack
+from headrace.runners.engine.messages import COMMITTED, Control, EpochSpec, Message, MessageKind, Sender, unpack
 from headrace.runners.engine.task.host import LocalExchange
 
 Carried = bytes | int
@@ -33,15 +33,15 @@ class Inbox:
     def take(self, message: Message) -> None:
         """Add a message."""
         _, _, kind, blob = message
-        if kind == Kind.BLOCK:
+        if kind == MessageKind.BLOCK:
             self.blocks.append(cast(tuple[Sender, int, int, Carried], unpack(blob)))
-        elif kind == Kind.CONTROL:
+        elif kind == MessageKind.CONTROL:
             control = cast(Control, unpack(blob))
             self.controls.append(control)
             self.is_failed |= control.failed
-        elif kind == Kind.FAILURE:
+        elif kind == MessageKind.FAILURE:
             self.is_failed = True
-        elif kind == Kind.CHAIN:
+        elif kind == MessageKind.CHAIN:
             file_chain = cast(FileChain, unpack(blob))
             self.file_chains[file_chain.interval] = file_chain
 

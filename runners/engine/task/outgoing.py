@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from headrace.lowlevel.checkpoint import PendingProduction
 from headrace.lowlevel.intervals.interval_map import Interval
 from headrace.lowlevel.records.block import Block
-from headrace.runners.engine.messages import Kind, Message, Sender, pack
+from headrace.runners.engine.messages import Message, MessageKind, Sender, pack
 from headrace.runners.engine.productions import Productions
 from headrace.runners.engine.task.host import LocalExchange
 from headrace.runners.engine.task.inbox import Carried
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 
 
-class Outgoing:
+class OutgoingBlocks:
     """Takes the blocks of a task's router.
 
     It knows nothing of the task. A task in a reference cycle with its router would keep its records in memory until
@@ -53,4 +53,4 @@ class Outgoing:
         self._sent.reverse()
         for number in range(len(self._sent)):
             interval, level, block = self._sent.pop()
-            yield (interval.owner, level, Kind.BLOCK, pack((sender, number, interval.number, block)))
+            yield (interval.owner, level, MessageKind.BLOCK, pack((sender, number, interval.number, block)))

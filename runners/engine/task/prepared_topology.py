@@ -14,7 +14,7 @@ from headrace.lowlevel.topology.nodes import Inline, Keyed
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.user_errors import failed_step
 from headrace.lowlevel.watermarks.propagation import Propagation
-from headrace.runners.engine.messages import EpochSpec, Report
+from headrace.runners.engine.messages import EpochSpec, TaskReport
 from headrace.runners.engine.productions import BeginRelease, Productions
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class PreparedTopology:
         return self.topology.inline_order()
 
     @cached_property
-    def productions(self) -> Callable[[BeginRelease, EpochSpec, Report], Productions]:
+    def productions(self) -> Callable[[BeginRelease, EpochSpec, TaskReport], Productions]:
         """See `Productions.of`."""
         return Productions.of(self.topology)
 

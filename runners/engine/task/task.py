@@ -32,10 +32,10 @@ from headrace.runners.engine.messages import (
     DRIVER,
     Control,
     EpochSpec,
-    Kind,
     Message,
-    Report,
+    MessageKind,
     Sender,
+    TaskReport,
     Work,
     pack,
     pack_report,
@@ -43,7 +43,7 @@ from headrace.runners.engine.messages import (
 )
 from headrace.runners.engine.task.host import Host
 from headrace.runners.engine.task.inbox import Inbox
-from headrace.runners.engine.task.outgoing import Outgoing
+from headrace.runners.engine.task.outgoing import OutgoingBlocks
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 
 
@@ -58,12 +58,12 @@ class _Task:
 
     def __post_init__(self) -> None:
         self.metrics = Collector(self.spec.clock, self.host.step_begins)
-        self.report = Report(self.sender, metrics=self.metrics.cells, is_alone=self.spec.tasks == 1)
+        self.report = TaskReport(self.sender, metrics=self.metrics.cells, is_alone=self.spec.tasks == 1)
         self.lateness = self.report.lateness
         self.by_interval: dict[str, dict[int, int]] = {}
         program = self.program
         self.productions = program.productions(self.host.begin_release, self.spec, self.report)
-        self.outgoing = Outgoing(program, self.sender.level, self.host.local_exchange, self.productions)
+        self.outgoing = OutgoingBlocks(program, self.sender.level, self.host.local_exchange, self.productions)
         self.report.pending = self.outgoing.pending
         level_of = program.propagation.level_of
         self.router = Router(
@@ -90,15 +90,15 @@ class _Task:
         if self.spec.has_many_tasks:
             self.report.sent_sums = sent_sums(self.sender, self.outgoing.receivers())
         else:
-            messages += self.to_next_level(Kind.CONTROL, Control(self.spec, self.sender, *reported))
-        messages.append((self.home(), DRIVER, Kind.REPORT, pack_report(self.report)))
+            messages += self.to_next_level(MessageKind.CONTROL, Control(self.spec, self.sender, *reported))
+        messages.append((self.home(), DRIVER, MessageKind.REPORT, pack_report(self.report)))
         return chain(self.outgoing.messages(self.sender), messages)
 
     def home(self) -> int:
         """Number of the task of the next levels through which the report passes."""
         return self.sender.index % self.spec.tasks
 
-    def to_next_level(self, kind: Kind, value: object) -> list[Message]:
+    def to_next_level(self, kind: MessageKind, value: object) -> list[Message]:
         """A message for each task of the next level, if there is one."""
         if self.sender.level == len(self.program.levels):
             return []
@@ -108,15 +108,15 @@ class _Task:
     def stop_next_level(self) -> list[Message]:
         """Messages that tell the tasks of the next level to do nothing."""
         if self.spec.has_many_tasks:
-            return self.to_next_level(Kind.FAILURE, None)
-        return self.to_next_level(Kind.CONTROL, Control(self.spec, self.sender, failed=True))
+            return self.to_next_level(MessageKind.FAILURE, None)
+        return self.to_next_level(MessageKind.CONTROL, Control(self.spec, self.sender, failed=True))
 
     def fail(self, error: Exception) -> Iterator[Message]:
         """Report the error to the driver, and tell the tasks of the next level to do nothing."""
         self.host.failed(error)
         if not isinstance(error, HeadraceError):
             error = StepError("engine", None, None, own_traceback(error))
-        yield (self.home(), DRIVER, Kind.FAILURE, pack(error))
+        yield (self.home(), DRIVER, MessageKind.FAILURE, pack(error))
         yield from self.stop_next_level()
 
 
@@ -124,7 +124,7 @@ def read_splits(program: PreparedTopology, host: Host, index: int, messages: Ite
     """The body of a level-0 task: read splits, run inline computations, send records to intervals."""
     task: _Task | None = None
     for message in messages:
-        if message[2] != Kind.SPLIT:
+        if message[2] != MessageKind.SPLIT:
             yield message
             continue
         work = cast(Work, unpack(message[3]))
@@ -150,7 +150,9 @@ def read_splits(program: PreparedTopology, host: Host, index: int, messages: Ite
         yield from _finished(task, dict)
 
 
-def inject(router: Router, report: Report, stream: str, batches: Iterable[Batch], latest: int = MAX_TIMESTAMP) -> None:
+def inject(
+    router: Router, report: TaskReport, stream: str, batches: Iterable[Batch], latest: int = MAX_TIMESTAMP
+) -> None:
     """Emit batches to the topology; count records and note the greatest timestamp that is not after `latest`."""
     counters = report.counters.setdefault(stream, {"records": 0})
     for batch in batches:
@@ -232,12 +234,12 @@ def run_level(
     spec = inbox.controls[0].spec
     task = _Task(program, host, spec, Sender(level, index, host.token(), epoch=spec.epoch))
     if spec.has_many_tasks and level < len(program.levels):
-        yield (index, level + 1, Kind.CONTROL, pack(inbox.controls[0]))
+        yield (index, level + 1, MessageKind.CONTROL, pack(inbox.controls[0]))
     is_mixed = inbox.is_mixed()
     if is_mixed:
         # No user code runs: the driver gives the epoch up, but rows may be released before that.
         task.report.consumed, task.report.consumed_sum = inbox.senders(), NEVER
-        yield (task.home(), DRIVER, Kind.REPORT, pack_report(task.report))
+        yield (task.home(), DRIVER, MessageKind.REPORT, pack_report(task.report))
     if is_mixed or inbox.is_failed:
         yield from task.stop_next_level()
         return

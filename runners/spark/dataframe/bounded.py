@@ -15,8 +15,8 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.spark.cluster.of_session import is_connect
 from headrace.runners.spark.dataframe.staged_rows import (
-    Piece,
     PieceSplit,
+    StagedPiece,
     cut,
     next_ranges,
     read_list,
@@ -43,7 +43,7 @@ class FrameInjector(BaseInjector):
         self._folder = folder
         self._timestamp: TimestampOf = wanted.timestamp
         self._tolerant = wanted.tolerant
-        self._pieces: Sequence[Piece] | None = None
+        self._pieces: Sequence[StagedPiece] | None = None
 
     def start(self) -> object:
         """Return the position of the first row of the first piece."""
@@ -57,7 +57,7 @@ class FrameInjector(BaseInjector):
         found = [PieceSplit(self._store, rows, self._timestamp, self._tolerant) for rows in cut(ranges, splits)]
         return Delivery(found, (index, row), done=index >= len(pieces))
 
-    def _written(self) -> Sequence[Piece]:
+    def _written(self) -> Sequence[StagedPiece]:
         """Return the pieces that the checkpoint lists; if there is no list, compute the DataFrame and write them."""
         if self._pieces is None:
             path = f"{self._folder}/list"

@@ -41,7 +41,7 @@ _MONTHS = re.compile(r"\binterval (year|month)\b")
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-class Piece(NamedTuple):
+class StagedPiece(NamedTuple):
     """A file of consecutive rows."""
 
     path: str
@@ -49,10 +49,10 @@ class Piece(NamedTuple):
     rows: int
 
 
-class OffsetRange(NamedTuple):
+class RowRange(NamedTuple):
     """The rows of a piece from `start` to before `stop`."""
 
-    piece: Piece
+    piece: StagedPiece
     start: int
     stop: int
 
@@ -62,7 +62,7 @@ class PieceSplit:
     """A split of an injector: a range of the rows of one piece."""
 
     store: ObjectStorage
-    rows: OffsetRange
+    rows: RowRange
     timestamp: TimestampOf
     tolerant: bool = False
     """Whether rows without a valid event time become dead letters instead of an error."""
@@ -138,7 +138,7 @@ def event_times(batch: pa.RecordBatch, elements: Sequence[object], timestamp: Ti
     return timestamps_of(elements, timestamp)
 
 
-def stage(frame: DataFrame, store: ObjectStorage, folder: str) -> list[Piece]:
+def stage(frame: DataFrame, store: ObjectStorage, folder: str) -> list[StagedPiece]:
     """Write the rows of a DataFrame, in its order; the pieces are ignored until they are listed by `write_list`.
 
     Raises `SparkJobError`, and `ValueError` for a column of a type that Python does not have.
@@ -156,7 +156,7 @@ def stage(frame: DataFrame, store: ObjectStorage, folder: str) -> list[Piece]:
     rows = run_plan(
         plain.mapInArrow(_WritePieces(carried(store), folder, tuple(names)), SCHEMA), f"reading of {folder}"
     )
-    found = sorted((partition, cast(list[Piece], unpack(blob))) for partition, _, _, blob in rows)
+    found = sorted((partition, cast(list[StagedPiece], unpack(blob))) for partition, _, _, blob in rows)
     return [piece for _, pieces in found for piece in pieces]
 
 
@@ -177,13 +177,13 @@ class _WritePieces:
         pieces = [self._write(f"{prefix}-{number:06}", table) for number, table in enumerate(_tables(batches))]
         return batches_of([(task.partitionId(), 0, 0, pack(pieces))] if pieces else [])
 
-    def _write(self, path: str, table: pa.Table) -> Piece:
+    def _write(self, path: str, table: pa.Table) -> StagedPiece:
         table = table.rename_columns(list(self.names))
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as stream:
             stream.write_table(table)
         self.store.put(path, sink.getvalue().to_pybytes())
-        return Piece(path, table.num_rows)
+        return StagedPiece(path, table.num_rows)
 
 
 def _tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -197,7 +197,7 @@ def _tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def write_list(store: ObjectStorage, path: str, pieces: Sequence[Piece]) -> Sequence[Piece]:
+def write_list(store: ObjectStorage, path: str, pieces: Sequence[StagedPiece]) -> Sequence[StagedPiece]:
     """List pieces at `path`, and return them; if `path` has a list already, return the pieces of that list instead."""
     if store.put_if_absent(path, json.dumps(pieces).encode()):
         return pieces
@@ -206,13 +206,13 @@ def write_list(store: ObjectStorage, path: str, pieces: Sequence[Piece]) -> Sequ
     return listed
 
 
-def read_list(store: ObjectStorage, path: str) -> list[Piece] | None:
+def read_list(store: ObjectStorage, path: str) -> list[StagedPiece] | None:
     """Return the pieces listed at `path`, or None if there is no list."""
     if (data := store.get(path)) is None:
         return None
     folder = path.partition("/")[0] + "/"
     with understood(f"{path} in {store.describe()}"):
-        pieces = [Piece(str(piece), int(rows)) for piece, rows in json.loads(data)]
+        pieces = [StagedPiece(str(piece), int(rows)) for piece, rows in json.loads(data)]
         for piece, rows in pieces:
             if not piece.startswith(folder) or rows < 0:
                 raise ValueError(f"{piece!r:.200} with {rows} rows is no piece in {folder}")
@@ -220,11 +220,11 @@ def read_list(store: ObjectStorage, path: str) -> list[Piece] | None:
 
 
 def next_ranges(
-    pieces: Sequence[Piece], position: tuple[int, int], limit: int
-) -> tuple[list[OffsetRange], tuple[int, int]]:
+    pieces: Sequence[StagedPiece], position: tuple[int, int], limit: int
+) -> tuple[list[RowRange], tuple[int, int]]:
     """Return ranges of up to `limit` rows in total from a position on, and the position after them.
 
-    >>> ranges, position = next_ranges([Piece("a", 5), Piece("b", 5)], (0, 3), 4)
+    >>> ranges, position = next_ranges([StagedPiece("a", 5), StagedPiece("b", 5)], (0, 3), 4)
     >>> [(piece.path, start, stop) for piece, start, stop in ranges], position
     ([('a', 3, 5), ('b', 0, 2)], (1, 2))
     """
@@ -232,22 +232,22 @@ def next_ranges(
     ranges = []
     while index < len(pieces) and limit > 0:
         stop = min(pieces[index].rows, row + limit)
-        ranges.append(OffsetRange(pieces[index], row, stop))
+        ranges.append(RowRange(pieces[index], row, stop))
         limit -= stop - row
         index, row = (index, stop) if stop < pieces[index].rows else (index + 1, 0)
     return ranges, (index, row)
 
 
-def cut(ranges: Sequence[OffsetRange], splits: int) -> Iterator[OffsetRange]:
+def cut(ranges: Sequence[RowRange], splits: int) -> Iterator[RowRange]:
     """Cut ranges into parts of about equal size, at least `splits` parts if there are enough rows.
 
-    >>> [(start, stop) for _, start, stop in cut([OffsetRange(Piece("a", 5), 0, 5)], 2)]
+    >>> [(start, stop) for _, start, stop in cut([RowRange(StagedPiece("a", 5), 0, 5)], 2)]
     [(0, 3), (3, 5)]
     """
     size = max(1, -(-sum(stop - start for _, start, stop in ranges) // splits))
     for piece, start, stop in ranges:
         for begin in range(start, stop, size):
-            yield OffsetRange(piece, begin, min(begin + size, stop))
+            yield RowRange(piece, begin, min(begin + size, stop))
 
 
 def discard(store: ObjectStorage, path: str, folder: str) -> None:

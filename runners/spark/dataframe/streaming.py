@@ -28,9 +28,9 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.watermarks.far_future import DAY
 from headrace.runners.spark.dataframe.staged_rows import (
-    OffsetRange,
-    Piece,
     PieceSplit,
+    RowRange,
+    StagedPiece,
     cut,
     discard,
     next_ranges,
@@ -93,7 +93,7 @@ class StreamInjector(BaseInjector):
         self._options = options
         self._query: StreamingQuery | None = None
         self._changed = Condition()
-        self._staged: dict[int, list[Piece]] = {}
+        self._staged: dict[int, list[StagedPiece]] = {}
         self._taken = 0
         """Number of the first micro-batch that is not committed as a whole."""
         self._closed = False
@@ -126,8 +126,8 @@ class StreamInjector(BaseInjector):
         quiet = _QUERY_SECONDS if idle else None
         return Delivery(found, tuple(place), done=done, latest=latest, idle=idle, quiet_seconds=quiet)
 
-    def _next(self, batch: int, within: tuple[int, int], limit: int) -> tuple[list[OffsetRange], StreamPosition]:
-        ranges: list[OffsetRange] = []
+    def _next(self, batch: int, within: tuple[int, int], limit: int) -> tuple[list[RowRange], StreamPosition]:
+        ranges: list[RowRange] = []
         with self._changed:
             while limit > 0 and (pieces := self._staged.get(batch)) is not None:
                 found, within = next_ranges(pieces, within, limit)

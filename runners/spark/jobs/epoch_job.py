@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.runners.engine.messages import Kind, Message, pack
+from headrace.runners.engine.messages import Message, MessageKind, pack
 from headrace.runners.spark.cluster.classic import NO_JAVA
 from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.jobs.job_error import job_error
@@ -101,8 +101,8 @@ def _fit(messages: Sequence[Message], most: int) -> bool:
 
 def _grouped(messages: Sequence[Message], parallelism: int) -> list[list[Message]]:
     """Messages by task of level 0: splits are distributed in order, messages to deeper levels evenly."""
-    splits = [message for message in messages if message[2] == Kind.SPLIT]
-    passing = [message for message in messages if message[2] != Kind.SPLIT]
+    splits = [message for message in messages if message[2] == MessageKind.SPLIT]
+    passing = [message for message in messages if message[2] != MessageKind.SPLIT]
     groups: list[list[Message]] = [[] for _ in range(max(1, min(parallelism, len(splits))))]
     for number, message in enumerate(splits):
         groups[number * len(groups) // len(splits)].append(message)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from headrace.lowlevel.injectors.injector import Split, TellingSplit
 from headrace.lowlevel.records.record import Batch
-from headrace.runners.engine.messages import DRIVER, Kind, Message, pack, unpack
+from headrace.runners.engine.messages import DRIVER, Message, MessageKind, pack, unpack
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 from headrace.runners.engine.task.task import read_splits, run_level
 from headrace.runners.spark.jobs.stage_function import batches_of, messages_of, messages_of_property, worked
@@ -66,7 +66,7 @@ def _levels(program: PreparedTopology, host: SparkHost, messages: list[Message],
         if time.perf_counter() - began > MOST_SECONDS:
             error = TooMuchError("an epoch took too long for one task")
             host.failed(error)
-            yield (0, DRIVER, Kind.FAILURE, pack(error))
+            yield (0, DRIVER, MessageKind.FAILURE, pack(error))
             return
         arrived = [message for message in messages if message[1] == level]
         passing = [message for message in messages if message[1] != level]
@@ -76,7 +76,9 @@ def _levels(program: PreparedTopology, host: SparkHost, messages: list[Message],
 
 def was_too_much(messages: Iterable[Message]) -> bool:
     """Whether the messages are those of an epoch that was given up because it is too large."""
-    return any(message[2] == Kind.FAILURE and isinstance(unpack(message[3]), TooMuchError) for message in messages)
+    return any(
+        message[2] == MessageKind.FAILURE and isinstance(unpack(message[3]), TooMuchError) for message in messages
+    )
 
 
 def limited(splits: Sequence[tuple[str, Split]], most: int) -> list[tuple[str, Split]]:

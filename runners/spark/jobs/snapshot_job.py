@@ -11,8 +11,8 @@ from typing import cast
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from headrace.lowlevel.checkpoint import FileChain, Snapshot, SnapshotOrder, write_snapshot
-from headrace.runners.engine.messages import DRIVER, Kind, Message, pack, unpack
+from headrace.lowlevel.checkpoint import FileChain, SnapshotOrder, SnapshotParts, write_snapshot
+from headrace.runners.engine.messages import DRIVER, Message, MessageKind, pack, unpack
 from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.jobs.epoch_job import run_plan
 from headrace.runners.spark.jobs.stage_function import SCHEMA, batches_of, messages_of, table_of
@@ -42,7 +42,7 @@ def _snapshot(contents: PayloadContents, host: SparkHost, message: Message) -> M
     names = contents.program.levels[order.level - 1]
     # A store may contain changes of later deltas; whoever reads the snapshot applies these deltas once more.
     stores = {name: host.state_store_no_older(name, chain) for name in names}
-    return (message[0], DRIVER, Kind.REPORT, pack(write_snapshot(contents.store, order, stores)))
+    return (message[0], DRIVER, MessageKind.REPORT, pack(write_snapshot(contents.store, order, stores)))
 
 
 class SnapshotJob:
@@ -53,7 +53,7 @@ class SnapshotJob:
 
     def __init__(self, session: SparkSession, payload: TaskPayload, orders: Orders) -> None:
         self._session, self._payload, self._orders = session, payload, orders
-        self._snapshots: list[Snapshot] = []
+        self._snapshots: list[SnapshotParts] = []
         self._error: Exception | None = None
         self._tag = f"headrace-snapshots-{token_hex(8)}"
         self._thread = Thread(target=self._make, name="headrace-snapshots", daemon=True)
@@ -65,7 +65,7 @@ class SnapshotJob:
             cluster = cluster_of(self._session)
             cluster.tag(self._tag)
             messages: list[Message] = [
-                (order.interval, order.level, Kind.CHAIN, pack((order, chain))) for order, chain in self._orders
+                (order.interval, order.level, MessageKind.CHAIN, pack((order, chain))) for order, chain in self._orders
             ]
             table = cluster.partitioned(table_of([message] for message in messages))
             plan = table.mapInArrow(_MakeSnapshots(self._payload), SCHEMA)
@@ -74,7 +74,7 @@ class SnapshotJob:
         except Exception as error:
             self._error = error
 
-    def __call__(self) -> list[Snapshot] | None:
+    def __call__(self) -> list[SnapshotParts] | None:
         """The snapshots, if they are ready. Raises the error of the job."""
         if self._thread.is_alive():
             return None
@@ -90,9 +90,9 @@ class SnapshotJob:
             self._thread.join(0.0 if at_once else _LONGEST)
 
 
-def _snapshot_in(message: Message) -> Snapshot:
+def _snapshot_in(message: Message) -> SnapshotParts:
     """The snapshot in a message of a task. Raises the error in a message of kind `FAILURE`."""
     value = unpack(message[3])
-    if message[2] == Kind.FAILURE:
+    if message[2] == MessageKind.FAILURE:
         raise cast(Exception, value)
-    return cast(Snapshot, value)
+    return cast(SnapshotParts, value)

@@ -24,7 +24,7 @@ from headrace.lowlevel.processing.state_cache import StateCache
 from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.lowlevel.storage.object_store import ObjectStorage, StoreError
 from headrace.runners.engine.background_calls import PendingCall, Release, Threads
-from headrace.runners.engine.messages import DRIVER, Kind, Message, Sender, pack, unpack
+from headrace.runners.engine.messages import DRIVER, Message, MessageKind, Sender, pack, unpack
 from headrace.runners.engine.task.host import LocalExchange
 from headrace.runners.spark.memory import TRIM
 from headrace.runners.spark.statestore.disk_full import StateDiskError
@@ -126,13 +126,13 @@ class SparkHost:
         """
         try:
             for message in messages:
-                if message[2] == Kind.FAILURE:
+                if message[2] == MessageKind.FAILURE:
                     self._try_elsewhere(message[3])
                 yield message
             try:
                 self._writes.settle()
             except StoreError as error:
-                yield (0, DRIVER, Kind.FAILURE, pack(error))
+                yield (0, DRIVER, MessageKind.FAILURE, pack(error))
         finally:
             self.local_exchange = None
             self._leases.close()

@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.runners.engine.messages import DRIVER, Kind, Message
+from headrace.runners.engine.messages import DRIVER, Message, MessageKind
 from headrace.runners.spark.cluster.cluster import DriverAddress
 from headrace.runners.spark.jobs import resident_task
 from headrace.runners.spark.jobs.resident_task import ResidentTask
@@ -69,7 +69,7 @@ class Wire:
 
 
 def answer_to(messages: Iterable[Message]) -> list[Message]:
-    return [(0, DRIVER, Kind.REPORT, b"answer to " + blob) for *_, blob in messages]
+    return [(0, DRIVER, MessageKind.REPORT, b"answer to " + blob) for *_, blob in messages]
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def live(session: SparkSession) -> tuple[list[int], list[int]]:
     answered: list[int] = []
     jobs: list[int] = []
     for epoch in range(400):
-        messages = [(0, 1, Kind.SPLIT, b"%d of %d" % (number, epoch)) for number in range(2)]
+        messages = [(0, 1, MessageKind.SPLIT, b"%d of %d" % (number, epoch)) for number in range(2)]
         if (got := resident.run(epoch, messages)) is None:
             jobs.append(epoch)
             time.sleep(0.005)

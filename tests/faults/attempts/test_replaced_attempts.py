@@ -18,7 +18,7 @@ from headrace.lowlevel.checkpoint import Checkpoint, DeltaHeader, write_deltas
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.background_calls import PlainCall
-from headrace.runners.engine.messages import DRIVER, Kind, unpack
+from headrace.runners.engine.messages import DRIVER, MessageKind, unpack
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 from headrace.runners.engine.task.task import run_level
@@ -136,7 +136,7 @@ class Replaced(Scheduler):
     def walk(self):
         """The old attempt runs, to its end."""
         out = list(run_level(self.program, self.host, self.level, self.interval, self.given))
-        failures = [unpack(row[3]) for row in out if row[2] == Kind.FAILURE]
+        failures = [unpack(row[3]) for row in out if row[2] == MessageKind.FAILURE]
         assert not failures, failures
         reports = "reports" in self.way
         self.sent = [row for row in out if row[1] <= DRIVER and (row[1] == DRIVER) == reports]

@@ -10,7 +10,7 @@ from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.driver.journal import NoJournal
-from headrace.runners.engine.messages import COMMITTED, DRIVER, Kind, unpack, unpack_report
+from headrace.runners.engine.messages import COMMITTED, DRIVER, MessageKind, unpack, unpack_report
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.engine.task.task import run_level
 from headrace.runners.local import Scheduler
@@ -52,9 +52,13 @@ class LosesATask(LocalExecutor):
             again = list(run_level(self._program, self, 1, 0, [row for row in rows if row[1] == 1 and row[0] == 0]))
             mine = [row for row in out if row[1] != DRIVER and row[0] == 0]
             theirs = [row for row in again if row[1] != DRIVER and row[0] != 0]
-            report = [row for row in again if row[2] == Kind.REPORT]
+            report = [row for row in again if row[2] == MessageKind.REPORT]
             kept = [row for row in out if row[1] == DRIVER and _place(unpack_report(row[3]).sender) != (1, 0)]
-            others = [row for row in out if row[2] in (Kind.BLOCK, Kind.CONTROL) and row[0] != 0 and _of(row) != 0]
+            others = [
+                row
+                for row in out
+                if row[2] in (MessageKind.BLOCK, MessageKind.CONTROL) and row[0] != 0 and _of(row) != 0
+            ]
             return mine + theirs + report + kept + others
         return out
 
@@ -66,7 +70,7 @@ def _place(sender):
 def _of(row):
     """The interval of the task that sent a row between levels; None for the driver."""
     sent = unpack(row[3])
-    sender = sent[0] if row[2] == Kind.BLOCK else sent.sender
+    sender = sent[0] if row[2] == MessageKind.BLOCK else sent.sender
     return None if sender == COMMITTED else sender.index
 
 

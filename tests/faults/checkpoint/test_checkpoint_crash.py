@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from headrace.lowlevel.checkpoint import Checkpoint, Snapshot
+from headrace.lowlevel.checkpoint import Checkpoint, SnapshotParts
 from headrace.lowlevel.storage import object_names
 from headrace.lowlevel.storage.object_store import ObjectStorage
 from tests.checkpoints import TOPOLOGY, check, manifest_of, step, take_snapshot
@@ -25,7 +25,7 @@ class Run:
     store: ObjectStorage
     committed: int = 0
     generation: int = 0
-    snapshots: list[Snapshot] = field(default_factory=list)
+    snapshots: list[SnapshotParts] = field(default_factory=list)
 
     def __call__(self) -> None:
         checkpoint = Checkpoint.open(self.store, "a", TOPOLOGY, 1)

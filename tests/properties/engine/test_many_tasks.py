@@ -12,7 +12,7 @@ from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver import running_topology
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.driver.journal import NoJournal
-from headrace.runners.engine.messages import Kind
+from headrace.runners.engine.messages import MessageKind
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner, Scheduler
 from headrace.runners.local.executor import LocalExecutor
@@ -85,8 +85,8 @@ class Counting(LocalExecutor):
     def _run_level(self, spec, level, messages):
         arrived = [message for message in messages if message[1] == level]
         for _, _, kind, blob in arrived:
-            self.messages[Kind(kind)] += 1
-            self.bytes[Kind(kind)] += len(blob)
+            self.messages[MessageKind(kind)] += 1
+            self.bytes[MessageKind(kind)] += len(blob)
         return super()._run_level(spec, level, messages)
 
 
@@ -110,10 +110,10 @@ def test_messages_of_control_grow_with_tasks_and_not_with_their_square(tasks, mo
     many, epochs, found = counted(tasks, 2, monkeypatch)
     assert found == expected
     # Of level 0 one task reads, and tells all of level 1.
-    assert usual.messages[Kind.CONTROL] >= usual_epochs * (tasks + tasks * tasks)
-    assert many.messages[Kind.CONTROL] == epochs * 2 * tasks
+    assert usual.messages[MessageKind.CONTROL] >= usual_epochs * (tasks + tasks * tasks)
+    assert many.messages[MessageKind.CONTROL] == epochs * 2 * tasks
     # An even map of intervals is small whatever their number.
-    assert many.bytes[Kind.CONTROL] < 900 * many.messages[Kind.CONTROL]
+    assert many.bytes[MessageKind.CONTROL] < 900 * many.messages[MessageKind.CONTROL]
 
 
 class Fails(Computation):

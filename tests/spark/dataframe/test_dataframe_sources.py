@@ -32,7 +32,7 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
 from headrace.runners.spark.dataframe import streaming
-from headrace.runners.spark.dataframe.staged_rows import OffsetRange, Piece, PieceSplit, cut, next_ranges
+from headrace.runners.spark.dataframe.staged_rows import PieceSplit, RowRange, StagedPiece, cut, next_ranges
 from headrace.runners.spark.dataframe.streaming import StreamError
 from headrace.sdk.io.dataframe import DataFrameInjector
 from headrace.sdk.model.row import Row
@@ -175,7 +175,7 @@ def test_a_frame_that_changes_is_read_once(spark: SparkSession, tmp_path: Path) 
     written = [
         (row.key, timestamp)
         for path, size in listed
-        for batch in PieceSplit(store, OffsetRange(Piece(path, size), 0, size), "at").read()
+        for batch in PieceSplit(store, RowRange(StagedPiece(path, size), 0, size), "at").read()
         for row, timestamp in batch.rows()
     ]
     # The last epoch of a run that was stopped before delivery is delivered again by the next.
@@ -186,7 +186,7 @@ def test_a_frame_that_changes_is_read_once(spark: SparkSession, tmp_path: Path) 
 @pytest.mark.parametrize("sizes", [[], [5], [3, 0, 4, 1]])
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
 def test_ranges_cover_all_rows_in_order(sizes: list[int], limit: int) -> None:
-    pieces = [Piece(str(number), size) for number, size in enumerate(sizes)]
+    pieces = [StagedPiece(str(number), size) for number, size in enumerate(sizes)]
     position, rows = (0, 0), []
     while position[0] < len(pieces):
         ranges, position = next_ranges(pieces, position, limit)

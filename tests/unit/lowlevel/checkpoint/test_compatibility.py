@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, ManualInjector, Topology, TopologyChangeError
-from headrace.lowlevel.checkpoint.compatibility import Change, Consent, Name, Stored, change_of
+from headrace.lowlevel.checkpoint.compatibility import Consent, Name, Stored, TopologyDifference, change_of
 from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint, Member
 from headrace.lowlevel.coders.coder import PickleCoder
 
@@ -70,7 +70,7 @@ def change(
     old: Fingerprint | None = None,
     consent: Consent | None = None,
     **stored: object,
-) -> Change:
+) -> TopologyDifference:
     return change_of(Stored(topology=old or topology(), **stored), new, consent or Consent())
 
 

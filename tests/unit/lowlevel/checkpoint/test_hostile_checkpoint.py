@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import pytest
 
-from headrace.lowlevel.checkpoint import Checkpoint, FileChain, Manifest, Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint import Checkpoint, FileChain, Manifest, SnapshotOrder, SnapshotParts
 from headrace.lowlevel.checkpoint.log.fence import SEAL_KIND
 from headrace.lowlevel.checkpoint.manifest.manifest import FORMAT_VERSION, KIND, encode_manifest
 from headrace.lowlevel.coders.coder import PLAIN, KeyCoder
@@ -91,7 +91,7 @@ def plan(delta: str) -> Callable[[Manifest], Manifest]:
 
 def snapshot(token: str, level: object = 1) -> Callable[[Manifest], Manifest]:
     order = SnapshotOrder(level, 0, 1, "", 1, token)
-    made = FileChain(level, 0, snapshot=Snapshot(order, (("count", 1),), 9))
+    made = FileChain(level, 0, snapshot=SnapshotParts(order, (("count", 1),), 9))
     return lambda manifest: replace(manifest, chains={**manifest.chains, (1, 0): made})
 
 

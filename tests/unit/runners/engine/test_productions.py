@@ -10,7 +10,7 @@ from headrace.lowlevel import Batch, BoundedInjector, Computation, SendSink, Ste
 from headrace.lowlevel.records.block import Block
 from headrace.runners.engine.background_calls import PlainCall, ThreadCall
 from headrace.runners.engine.clock import ManualClock
-from headrace.runners.engine.messages import Report, Sender
+from headrace.runners.engine.messages import Sender, TaskReport
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.engine.productions import Stragglers, WeakProductions, straggler
 from headrace.runners.local import LocalRunner
@@ -30,7 +30,7 @@ class Service:
 
 def digest(*streams, epoch=1, holds=None, keys=b""):
     weak = {"streams": {"a", "b"}, "releasing": {}}
-    productions = WeakProductions(Topology(), None, SimpleNamespace(epoch=epoch), Report(Sender(0, 0, "t")), **weak)
+    productions = WeakProductions(Topology(), None, SimpleNamespace(epoch=epoch), TaskReport(Sender(0, 0, "t")), **weak)
     for stream in streams:
         productions.sent(0, Block("count", stream, key_hashes=[keys.ljust(16)], counts=array("q", [2])))
     return productions.digest({}, holds or {})

@@ -28,7 +28,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.driver.journal import NoJournal
-from headrace.runners.engine.messages import Kind, Sender, pack_report, unpack_report
+from headrace.runners.engine.messages import MessageKind, Sender, pack_report, unpack_report
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner, Scheduler
 from headrace.runners.local.executor import LocalExecutor
@@ -340,7 +340,7 @@ def test_a_retried_epoch_goes_on_with_what_is_set_up(tmp_path: Path) -> None:
             self.tries += 1
             found = super().run(spec, splits, rows)
             if self.tries % 2:
-                report = next(at for at, row in enumerate(found) if row[2] == Kind.REPORT)
+                report = next(at for at, row in enumerate(found) if row[2] == MessageKind.REPORT)
                 told = unpack_report(found[report][3])
                 told.consumed.append(Sender(1, 0, "another attempt"))
                 found[report] = (*found[report][:3], pack_report(told))

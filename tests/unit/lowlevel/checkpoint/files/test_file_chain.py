@@ -16,8 +16,8 @@ from headrace.lowlevel.checkpoint import (
     DeltaHeader,
     FileChain,
     Manifest,
-    Snapshot,
     SnapshotOrder,
+    SnapshotParts,
     write_deltas,
     write_snapshot,
 )
@@ -71,7 +71,7 @@ class Host:
 def test_every_copy_reaches_the_same_state(seed: int) -> None:
     random, store = Random(seed), DictStore()
     reference, plan, hosts = MemoryStateStore(), FileChain(1, 0), [Host() for _ in range(4)]
-    snapshots: list[Snapshot] = []
+    snapshots: list[SnapshotParts] = []
     for epoch in range(1, 30):
         delta = random_delta(random, epoch)
         reference.apply(delta)
@@ -239,9 +239,9 @@ def grown(epochs: int, size: int = 10, contents: bytes = b"") -> FileChain:
     return plan
 
 
-def snapshot_of(plan: FileChain, size: int = 100, token: str = "s") -> Snapshot:
+def snapshot_of(plan: FileChain, size: int = 100, token: str = "s") -> SnapshotParts:
     epoch = int(plan.last.split("-")[0]) if plan.deltas else 0
-    return Snapshot(SnapshotOrder(1, 0, epoch, plan.last, 1, token), (("count", 1),), size)
+    return SnapshotParts(SnapshotOrder(1, 0, epoch, plan.last, 1, token), (("count", 1),), size)
 
 
 def test_a_snapshot_takes_the_place_of_what_it_covers() -> None:
@@ -346,7 +346,7 @@ def test_an_interval_that_stays_keeps_its_files_and_a_new_one_begins_with_others
 
 def test_a_snapshot_of_an_interval_that_is_gone_counts_for_nothing() -> None:
     before = manifest(1, 1, advanced(None, manifest(1, 1, deltas={(1, 0): FILE}), [], 1))
-    late = [Snapshot(SnapshotOrder(1, 0, 1, "1-a-5", 1, "s"), (), 0)]
+    late = [SnapshotParts(SnapshotOrder(1, 0, 1, "1-a-5", 1, "s"), (), 0)]
     after = advanced(before, replace(manifest(2, 1), intervals={1: IntervalMap.evenly(2, first=1)}), late, 1)
     assert [plan.names for plan in after.values()] == [("0/1-a-5",), ("0/1-a-5",)]
 

@@ -15,8 +15,8 @@ from headrace.lowlevel.checkpoint import (
     Fingerprint,
     Manifest,
     PendingProduction,
-    Snapshot,
     SnapshotOrder,
+    SnapshotParts,
 )
 from headrace.lowlevel.checkpoint.log.commit_log import read_entry
 from headrace.lowlevel.checkpoint.manifest.fingerprint import Member
@@ -52,7 +52,9 @@ def plans(draw: st.DrawFn) -> dict[tuple[int, int], FileChain]:
             plan = plan.after(file)
         if plan.last and draw(st.booleans()):
             order = SnapshotOrder(*place, 3, draw(st.sampled_from(plan.names)), 1, draw(tokens))
-            plan = plan.on(Snapshot(order, tuple(draw(st.lists(st.tuples(names, small), max_size=2))), draw(small)))
+            plan = plan.on(
+                SnapshotParts(order, tuple(draw(st.lists(st.tuples(names, small), max_size=2))), draw(small))
+            )
         made[place] = plan
     return made
 

@@ -11,13 +11,13 @@ import headrace as beam
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Timer, Topology
 from headrace.lowlevel.shuffle.router import Router
 from headrace.lowlevel.state.state_store import Delta
-from headrace.runners.engine.messages import Report
+from headrace.runners.engine.messages import TaskReport
 from headrace.runners.local import LocalRunner
 from headrace.transforms.window import FixedWindows
 
 
 def of_tasks() -> list[object]:
-    return [each for each in gc.get_objects() if isinstance(each, (Delta, Report, Router))]
+    return [each for each in gc.get_objects() if isinstance(each, (Delta, TaskReport, Router))]
 
 
 @pytest.fixture(autouse=True)

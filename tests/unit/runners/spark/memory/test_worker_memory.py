@@ -13,9 +13,9 @@ from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.intervals.interval_map import Interval
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.state.state_store import Delta
-from headrace.runners.engine.messages import Kind, Sender, pack, unpack
+from headrace.runners.engine.messages import MessageKind, Sender, pack, unpack
 from headrace.runners.engine.task.inbox import Inbox
-from headrace.runners.engine.task.outgoing import Outgoing
+from headrace.runners.engine.task.outgoing import OutgoingBlocks
 from headrace.runners.spark.jobs import stage_function as level_module
 from headrace.runners.spark.jobs.stage_function import batches_of
 from headrace.runners.spark.memory import Trim, own_bytes
@@ -110,7 +110,7 @@ def test_parcels_leave_the_inbox_one_by_one() -> None:
     inbox = Inbox()
     for number, interval in ((1, 0), (0, 1), (2, 0), (0, 0)):
         parcel = Block("step", f"{interval}.{number}")
-        inbox.take((0, 1, Kind.BLOCK, pack((Sender(0, 0, "t"), number, interval, parcel.encode()))))
+        inbox.take((0, 1, MessageKind.BLOCK, pack((Sender(0, 0, "t"), number, interval, parcel.encode()))))
     taken = inbox.take_blocks(0)
     assert [next(taken).stream for _ in range(3)] == ["0.0", "0.1", "0.2"]
     assert next(taken, None) is None
@@ -120,7 +120,7 @@ def test_parcels_leave_the_inbox_one_by_one() -> None:
 
 def test_parcels_leave_a_task_one_by_one() -> None:
     """Each is let go as it leaves, in the order in which they were sent."""
-    outgoing, sender = object.__new__(Outgoing), Sender(0, 0, "token")
+    outgoing, sender = object.__new__(OutgoingBlocks), Sender(0, 0, "token")
     outgoing._sent = [(Interval(7, 0, 1), 1, b"parcel %d" % number) for number in range(4)]
     rows = outgoing.messages(sender)
     assert unpack(next(rows)[3]) == (sender, 0, 7, b"parcel 0")

@@ -9,7 +9,7 @@ import lmdb
 import pytest
 
 from headrace.lowlevel.user_errors import failed_step
-from headrace.runners.engine.messages import DRIVER, Kind, Message, pack, unpack
+from headrace.runners.engine.messages import DRIVER, Message, MessageKind, pack, unpack
 from headrace.runners.spark.statestore.disk_full import StateDiskError
 from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
 from headrace.runners.spark.statestore.store_cache import ROOT_VARIABLE
@@ -24,7 +24,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkHost:
 
 
 def failure(error: Exception) -> Message:
-    return (0, DRIVER, Kind.FAILURE, pack(error))
+    return (0, DRIVER, MessageKind.FAILURE, pack(error))
 
 
 def test_early_attempts_fail_and_late_ones_report(host: SparkHost) -> None:
