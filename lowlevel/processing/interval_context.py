@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.metric import ENGINE, Metric, report
 from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.records.late_data import Dropped, drop_late
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.state.id_journal import IdJournal
 from headrace.lowlevel.state.state_store import Delta, Mark, StateStore
@@ -54,14 +55,21 @@ class BundleIntervalContext:
         """See `IntervalContext`."""
         self.counters[counter] = self.counters.get(counter, 0) + n
 
+    def drop_late(self, number: int, dropped: Callable[[], Iterable[Dropped]]) -> None:
+        """See `IntervalContext`."""
+        drop_late(self.counters, self.name, self.watermark_before, number, dropped)
+
     def fresh(self, stream: str, ids: Sequence[bytes], timestamps: Sequence[int]) -> list[int]:
         """See `IntervalContext`."""
         return self._journal.fresh(stream, ids, timestamps)
 
-    def failed(self, error: Exception, encoded_key: bytes) -> StepError:
+    def decoded(self, encoded_key: bytes) -> object:
         """See `IntervalContext`."""
         try:
-            key = self.key_coder.decode(encoded_key)
+            return self.key_coder.decode(encoded_key)
         except Exception:
-            key = encoded_key
-        return failed_step(error, self.name, key, None)
+            return encoded_key
+
+    def failed(self, error: Exception, encoded_key: bytes) -> StepError:
+        """See `IntervalContext`."""
+        return failed_step(error, self.name, self.decoded(encoded_key), None)

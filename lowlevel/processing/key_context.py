@@ -10,6 +10,7 @@ from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.metric import ENGINE, Metric, MetricValues, collector, report
 from headrace.lowlevel.processing.prefetch import Prefetch
 from headrace.lowlevel.processing.state_cache import SMALLEST, KeyStates, due_at
+from headrace.lowlevel.records.late_data import Dropped, drop_late, is_late
 from headrace.lowlevel.records.record import Batch, Emit, Record, new_tuple
 from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -200,7 +201,7 @@ class KeyContext:
 
     def is_late(self, record: Record) -> bool:
         """See `Context.is_late`."""
-        return record.timestamp < self.watermark
+        return is_late(record.timestamp, self.watermark)
 
     def set_timer(
         self, tag: str, timestamp: int, domain: TimeDomain = TimeDomain.LOW_WATERMARK, hold: int | None = None
@@ -324,9 +325,9 @@ class KeyContext:
         """See `Context.count`."""
         self.counters[counter] = self.counters.get(counter, 0) + n
 
-    def drop_late(self, n: int = 1) -> None:
+    def drop_late(self, n: int = 1, window: object | None = None) -> None:
         """See `Context.drop_late`."""
-        self.count("dropped_late", n)
+        drop_late(self.counters, self._node.name, self.watermark, n, lambda: [Dropped(self.key, window, n)])
 
     # Savepoints
 

@@ -20,7 +20,8 @@ from headrace.lowlevel.processing.interval_context import BundleIntervalContext
 from headrace.lowlevel.processing.key_context import Due, KeyContext
 from headrace.lowlevel.processing.poison import run_without_poison
 from headrace.lowlevel.processing.state_cache import StateCache
-from headrace.lowlevel.records.record import Batch, Emit, KeyRecords, Keys, Record, count_late, new_tuple
+from headrace.lowlevel.records.late_data import count_late
+from headrace.lowlevel.records.record import Batch, Emit, KeyRecords, Keys, Record, new_tuple
 from headrace.lowlevel.state.id_journal import IdJournal
 from headrace.lowlevel.state.layered_store import Layered
 from headrace.lowlevel.state.state_store import Delta, Mark, StateStore

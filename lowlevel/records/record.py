@@ -98,12 +98,3 @@ class KeyRecords(NamedTuple):
 
 Keys = dict[bytes, tuple[bytes, list[KeyRecords]]]
 """16-byte hash of a key -> (encoded key, records of the key)."""
-
-
-def count_late(timestamps: Sequence[int], watermark: int) -> int:
-    """How many records are behind the watermark (paper §4.5).
-
-    >>> count_late([1, 5, 3], watermark=4)
-    2
-    """
-    return sum(map(watermark.__gt__, timestamps)) if watermark > MIN_TIMESTAMP else 0

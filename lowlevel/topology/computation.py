@@ -6,12 +6,13 @@ neither: it runs on whole batches where they are produced, before any key is ext
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from headrace.lowlevel.coders.coder import Coder, KeyCoder, PickleCoder, coder_name
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.records.late_data import Dropped
 from headrace.lowlevel.records.record import Batch, Emit, Record
 from headrace.lowlevel.state.state_store import Delta, Mark, StateStore
 from headrace.lowlevel.stored_names import named, public_name
@@ -107,8 +108,11 @@ class Context(Protocol):
     def count(self, counter: str, n: int = 1) -> None:
         """Add `n` to a counter of this computation. Counts are part of the commit, so they are exact under retries."""
 
-    def drop_late(self, n: int = 1) -> None:
-        """Add `n` late records that were dropped to the counter `dropped_late`."""
+    def drop_late(self, n: int = 1, window: object | None = None) -> None:
+        """Add `n` late records that were dropped to the counter `dropped_late`.
+
+        The logger `headrace.late_data` names step, key, window (if it is given), watermark and `n` at level DEBUG.
+        """
 
 
 @named("Computation")
@@ -360,8 +364,17 @@ class IntervalContext(Protocol):
     def count(self, counter: str, n: int = 1) -> None:
         """See `Context.count`."""
 
+    def drop_late(self, number: int, dropped: Callable[[], Iterable[Dropped]]) -> None:
+        """Count late records that were dropped at `watermark_before`, and log them at level DEBUG.
+
+        `dropped` gives the same records by key and window; it is called only if they are logged.
+        """
+
     def fresh(self, stream: str, ids: Sequence[bytes], timestamps: Sequence[int]) -> list[int]:
         """Indices of the records that were not processed before; journals their ids and counts duplicates."""
+
+    def decoded(self, encoded_key: bytes) -> object:
+        """The key, for errors and logs; its bytes if they cannot be decoded."""
 
     def failed(self, error: Exception, encoded_key: bytes) -> StepError:
         """The error to raise after a failure for one key; it names the step and the key."""

@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.records.late_data import Dropped
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.fields import Column, Field, Layout, as_array, fitted
 from headrace.lowlevel.vectorized.key_table import KeyTable
 from headrace.lowlevel.vectorized.output import Produced, Values
-from headrace.lowlevel.vectorized.rows import KeyedColumns
+from headrace.lowlevel.vectorized.rows import KeyedColumns, RecordColumns
 from headrace.lowlevel.vectorized.timer_rows import NO_HOLD, TimerRows
 
 _TIME = Field(int)
+_UNKNOWN_KEY = "(unknown)"
 
 
 class StateColumns:
@@ -232,6 +234,18 @@ class ColumnContext:
         self._engine.count(counter, n)
 
     def drop_late(self, n: int) -> None:
-        """Add the number of late records that were dropped to the counter `dropped_late`."""
+        """Add the number of late records that were dropped to the counter `dropped_late`.
+
+        The logger `headrace.late_data` has it at level DEBUG, by key if all late records of the batch were dropped.
+        """
         if n:
-            self.count("dropped_late", int(n))
+            number = int(n)
+            self._engine.drop_late(number, lambda: self._dropped(number))
+
+    def _dropped(self, number: int) -> list[Dropped]:
+        """Dropped records by key, if there are as many as late records in the batch; else their keys are unknown."""
+        rows = self._rows
+        late = np.bincount(rows.keys[rows.late]) if isinstance(rows, RecordColumns) else np.zeros(0, np.int64)
+        if late.sum() != number:
+            return [Dropped(_UNKNOWN_KEY, None, number)]
+        return [Dropped(rows.key_of(rows.first[index]), None, int(late[index])) for index in np.flatnonzero(late)]

@@ -14,6 +14,7 @@ from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.columnar.tuple_keys import plain_keys
 from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.records.late_data import is_late
 from headrace.lowlevel.vectorized.fields import Column, Layout
 from headrace.lowlevel.vectorized.timer_rows import TimerRows
 from headrace.lowlevel.vectorized.values import Name, Values
@@ -172,7 +173,7 @@ class RecordColumns(KeyedColumns):
     @cached_property
     def late(self) -> NDArray[np.bool_]:
         """For each record, whether its timestamp is before the low watermark (MillWheel paper §4.5)."""
-        return self.timestamps < self._watermark
+        return is_late(self.timestamps, self._watermark)
 
     def arrow(self, name: Name = None) -> pa.Array:
         """A column of the values as an Arrow array, one for each record; None becomes null.

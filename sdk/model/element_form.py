@@ -38,8 +38,8 @@ class GroupingInputForm(Enum):
     SHARDED = "sharded"
     """The payload is a sextuple made by `Shards`: code of the window, accumulator, number of elements in the
     accumulator, number of elements that are lost if the window is closed, event times of the elements or None, and
-    number of records that the payload stands for. Code and accumulator are None for elements in no window; the lost
-    ones of these are late."""
+    number of records that the payload stands for. Code and accumulator are None for elements in no window. A payload of
+    0 elements in a window has late ones, which are lost whether or not the window is closed now."""
 
 
 def plain_form(windowing: Windowing) -> ElementForm:

@@ -8,6 +8,8 @@ name and the dynamic tag for a timer of user code. At one instant, that of the c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from headrace.lowlevel.coders.coder import Coder
@@ -23,6 +25,7 @@ GLOBAL = "global"
 _TIMER = "t"
 _CLOSING = "u"
 _REMEMBERED = 20_000
+_closing = attrgetter("closes")
 
 
 class TimerTag(NamedTuple):
@@ -140,6 +143,10 @@ class WindowNamespaces:
         if found is None:
             found = self._make(window, code, GLOBAL if self._global else code.hex(), window.end_us)
         return found
+
+    def of_last(self, windows: Sequence[BoundedWindow]) -> WindowNamespace:
+        """The namespace of that of several windows which closes last: an element in all of them is late with it."""
+        return max(map(self.of_window, windows), key=_closing)
 
     def of_interval(self, start_us: int, end_us: int, window: IntervalWindow | None = None) -> WindowNamespace:
         """The namespace of an interval window."""

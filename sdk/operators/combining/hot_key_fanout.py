@@ -131,9 +131,9 @@ class Shards(BundleComputation):
         combine = self._combine
         arrivals = self._sorters[stream](batch.values, batch.timestamps, watermark)
         payloads: list[object] = []
-        # The first payload has the number of records, of elements outside windows and of late ones.
-        records = len(batch.values)
-        payloads.append((None, None, arrivals.outside, arrivals.late, None, records))
+        # The first payload has the number of records and of elements outside windows.
+        payloads.append((None, None, arrivals.outside, 0, None, len(batch.values)))
+        payloads += [(namespace.code, None, 0, number, None, 0) for namespace, number in arrivals.late]
         for namespace, items, elements, lost, timestamps in arrivals.by_window:
             accumulator = combine.compact(combine.add_inputs(combine.create_accumulator(), items))
             payloads.append((namespace.code, accumulator, elements, lost, self._few(timestamps, watermark), 0))

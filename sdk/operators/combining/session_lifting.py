@@ -12,6 +12,7 @@ import pyarrow as pa
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers, numbered
 from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
+from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named, stored_as
 from headrace.lowlevel.time import MIN_TIMESTAMP
@@ -165,7 +166,7 @@ class SessionLifting(InlineComputation):
         emit(self._output_stream, self._parts(added[0].key, keys, values, np.concatenate([a.times for a in added])))
 
     def _parts(self, key: ValueSchema, keys: list[pa.Array], values: list[Numbers], times: Numbers) -> ColumnBatch:
-        runs = runs_of_elements(numbered(keys), times, self._gap, times + self._gap <= self._watermark)
+        runs = runs_of_elements(numbered(keys), times, self._gap, is_closed(times + self._gap, self._watermark))
         first = np.flatnonzero(np.diff(runs.groups, prepend=-1))
         last = np.append(first[1:], len(times)) - 1
         sorted_times = times[runs.order]

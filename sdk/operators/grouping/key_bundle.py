@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import cast
 
+from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.topology.computation import Context
@@ -19,6 +20,7 @@ from headrace.sdk.operators.grouping.window_state import WindowState
 from headrace.sdk.triggers import FINISHED, Moment
 from headrace.sdk.windows import TimestampCombiner
 from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
+from headrace.sdk.windows.window_namespace import WindowNamespace
 
 
 class KeyBundle:
@@ -101,29 +103,36 @@ class KeyBundle:
 
     # Elements
 
-    def _distribute(self, arrivals: Arrivals, apply: Callable[[WindowInput], int]) -> None:
-        """Merge windows as the elements require, then `apply` the elements; late elements are counted."""
-        by_window, late = arrivals.by_window, arrivals.late
+    def _distribute(self, arrivals: Arrivals, apply: Callable[[WindowInput], None]) -> None:
+        """Merge windows as the elements require, then `apply` the elements; late elements are dropped."""
+        by_window = arrivals.by_window
+        for namespace, number in arrivals.late:
+            self._drop(namespace, number)
         if self._config.merging and by_window:
             if self._config.takes_back:
                 by_window = list(map(_as_members, by_window))
-            by_window, dropped = self._windows.merge(by_window, arrivals.disjoint)
-            late += dropped
+            by_window, late = self._windows.merge(by_window, arrivals.disjoint)
+            for arrival in late:
+                self._drop(arrival.namespace, arrival.lost)
             if self._config.takes_back:
                 # Removing elements may split the window, so all elements of a window are removed at once.
                 by_window = _joined_by_window(by_window)
         for arrival in by_window:
-            late += apply(arrival)
-        if late:
-            self.context.drop_late(late)
+            apply(arrival)
 
-    def _add(self, arrival: WindowInput) -> int:
-        """Add elements to a window; the number of elements dropped because the window is closed."""
+    def _drop(self, namespace: WindowNamespace, number: int) -> None:
+        """Drop late elements; those that a later window takes are not in the number."""
+        if number:
+            self.context.drop_late(number, namespace.window)
+
+    def _add(self, arrival: WindowInput) -> None:
+        """Add elements to a window; they are dropped if the window is closed or its trigger has finished."""
         namespace, items, elements, lost, timestamps = arrival
         windows, config = self._windows, self._config
         state = windows.find_or_open(namespace)
         if state is None or state.progress is FINISHED:
-            return lost
+            self._drop(namespace, lost)
+            return
         state.changed = True
         state.fresh += elements
         state.live += elements
@@ -132,7 +141,6 @@ class KeyBundle:
         if timestamps is not None and windows.watermark < namespace.end:
             self._stamp(state, timestamps)
         config.contents.add(state, items)
-        return 0
 
     def _inform_trigger(self, state: WindowState, elements: int, items: Sequence[object]) -> None:
         """Report elements to the trigger, which is asked when all elements of the bundle are there."""
@@ -171,15 +179,16 @@ class KeyBundle:
         batch, self._retractions = _batch(self._retractions), []
         self._distribute(self._sort_retractions(batch.values, batch.timestamps, self._windows.watermark), self._remove)
 
-    def _remove(self, arrival: WindowInput) -> int:
-        """Remove elements from a window; the number of retractions that were late because the window is closed."""
+    def _remove(self, arrival: WindowInput) -> None:
+        """Remove elements from a window; they are dropped if the window is closed or its trigger has finished."""
         windows, namespace, context = self._windows, arrival.namespace, self.context
         state = windows.find(namespace)
         if state is None or state.progress is FINISHED:
-            if state is None and namespace.closes > windows.watermark:
+            if state is None and not is_closed(namespace.closes, windows.watermark):
                 context.count(UNMATCHED_RETRACTIONS, arrival.elements)
-                return 0
-            return arrival.lost
+            else:
+                self._drop(namespace, arrival.lost)
+            return
         found = self._config.contents.remove(state, arrival.items, context)
         if found < arrival.elements:
             context.count(UNMATCHED_RETRACTIONS, arrival.elements - found)
@@ -189,7 +198,6 @@ class KeyBundle:
             state.changed = True
             for part in windows.split(state):
                 self._inform_trigger(part, found, ())
-        return 0
 
     # Triggers
 
@@ -215,7 +223,7 @@ class KeyBundle:
         """Process a window whose end or closing the watermark has reached."""
         namespace, watermark = state.namespace, self.context.watermark
         self._panes.now = state.due
-        if namespace.closes <= watermark:
+        if is_closed(namespace.closes, watermark):
             self._close(state)
             return
         state.changed = True

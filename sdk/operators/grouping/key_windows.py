@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, reduce
 
+from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.topology.computation import Context
 from headrace.lowlevel.topology.timer import TimeDomain
 from headrace.sdk.operators.grouping.emitted_panes import EmittedPane, EmittedPanes
@@ -50,7 +51,7 @@ class KeyWindows:
         state = self._open.get(namespace.code)
         if state is not None:
             return state
-        if namespace.closes <= self.watermark:
+        if is_closed(namespace.closes, self.watermark):
             return None
         return self._load(namespace) or self._begin(namespace)
 
@@ -74,14 +75,14 @@ class KeyWindows:
 
     # Merging
 
-    def merge(self, arrivals: list[WindowInput], disjoint: bool) -> tuple[list[WindowInput], int]:
+    def merge(self, arrivals: list[WindowInput], disjoint: bool) -> tuple[list[WindowInput], list[WindowInput]]:
         """Merge windows as new elements require it.
 
-        Returns the elements by merged window, and the number of elements dropped because their own window is closed.
+        Returns the elements by merged window, and the elements that are late because their own window is closed.
         `disjoint` says that the new elements' windows do not merge among themselves.
         """
-        in_time = [arrival for arrival in arrivals if arrival.namespace.closes > self.watermark]
-        late = sum(arrival.lost for arrival in arrivals if arrival.namespace.closes <= self.watermark)
+        late = [arrival for arrival in arrivals if is_closed(arrival.namespace.closes, self.watermark)]
+        in_time = [arrival for arrival in arrivals if not is_closed(arrival.namespace.closes, self.watermark)]
         windows = self._mergeable(in_time)
         if not windows and (disjoint or len(in_time) < 2):
             return in_time, late

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias, cast
 
 from headrace.lowlevel.records.column_block import LazyPairs
+from headrace.lowlevel.records.late_data import is_closed
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.windows import BoundedWindow, FixedWindows, GlobalWindow, GlobalWindows, Sessions, SlidingWindows
 from headrace.sdk.windows import TimestampCombiner as Stamp
@@ -42,8 +43,8 @@ class Arrivals(NamedTuple):
     """The elements of a bundle by window."""
 
     by_window: list[WindowInput]
-    late: int = 0
-    """Number of elements left out because their only window was closed."""
+    late: Sequence[tuple[WindowNamespace, int]] = ()
+    """Windows that were closed already, with the number of elements that are in no other window; they are left out."""
     outside: int = 0
     """Number of elements that the window function put into no window."""
     folded: int = 0
@@ -56,7 +57,8 @@ def joined_arrivals(parts: Sequence[Arrivals]) -> Arrivals:
     """The elements of several batches of a bundle by window, without the counts `outside` and `folded`."""
     if len(parts) == 1:
         return parts[0]
-    return Arrivals([arrival for part in parts for arrival in part.by_window], sum(part.late for part in parts))
+    by_window = [arrival for part in parts for arrival in part.by_window]
+    return Arrivals(by_window, [late for part in parts for late in part.late])
 
 
 Sorter: TypeAlias = Callable[[Sequence[object], Times, int], Arrivals]
@@ -206,26 +208,33 @@ class _Sessions:
 
     def __init__(self, window_fn: Sessions, windowing: Windowing, namespaces: WindowNamespaces, timed: bool) -> None:
         self._gap = window_fn.gap_size.micros
-        self._wait = self._gap + windowing.allowed_lateness_us
+        self._closes_at = windowing.closes_at
         self._namespaces = namespaces
         self._timed = timed
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
+        gap, closes_at = self._gap, self._closes_at
         order = sorted(range(len(values)), key=timestamps.__getitem__)
-        oldest = watermark - self._wait
         late = 0
-        while late < len(order) and timestamps[order[late]] <= oldest:
+        while late < len(order) and is_closed(closes_at(timestamps[order[late]] + gap), watermark):
             late += 1
-        runs: list[WindowInput] = []
-        begin = late
-        for at in range(late + 1, len(order) + 1):
+        runs = [self._run(values, timestamps, run) for run in self._runs(timestamps, order[late:])]
+        dropped = [(self._namespace(timestamps, run), len(run)) for run in self._runs(timestamps, order[:late])]
+        return Arrivals(runs, dropped, disjoint=True)
+
+    def _runs(self, timestamps: Times, order: list[int]) -> Iterator[list[int]]:
+        """Stretches of indices, which are in the order of time, with less than the gap between neighbours."""
+        begin = 0
+        for at in range(1, len(order) + 1):
             if at == len(order) or timestamps[order[at]] >= timestamps[order[at - 1]] + self._gap:
-                runs.append(self._run(values, timestamps, order[begin:at]))
+                yield order[begin:at]
                 begin = at
-        return Arrivals(runs, late, disjoint=True)
+
+    def _namespace(self, timestamps: Times, run: list[int]) -> WindowNamespace:
+        return self._namespaces.of_interval(timestamps[run[0]], timestamps[run[-1]] + self._gap)
 
     def _run(self, values: Sequence[object], timestamps: Times, order: list[int]) -> WindowInput:
-        namespace = self._namespaces.of_interval(timestamps[order[0]], timestamps[order[-1]] + self._gap)
+        namespace = self._namespace(timestamps, order)
         items = [_payload(values[index]) for index in order]
         stamps = [timestamps[index] for index in order] if self._timed else None
         return WindowInput(namespace, items, len(items), len(items), stamps)
@@ -345,13 +354,15 @@ class _Sharded:
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
         by_window: dict[bytes, WindowInput] = {}
-        late, outside, folded = 0, 0, -len(values)
+        late: list[tuple[WindowNamespace, int]] = []
+        outside, folded = 0, -len(values)
         for _, payload in cast("Sequence[tuple[object, _ShardPayload]]", values):
             code, accumulator, elements, lost, stamps, records = payload
             folded += records
             if code is None:
-                late += lost
                 outside += elements
+            elif not elements:
+                late.append((self._namespaces.of_code(code), lost))
             elif (entry := by_window.get(code)) is None:
                 by_window[code] = WindowInput(self._namespaces.of_code(code), [accumulator], elements, lost, stamps)
             else:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import cast
 
 from headrace.lowlevel.errors import StepError, TopologyError
+from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import BundleComputation, Context
@@ -130,7 +132,8 @@ class Gate(BundleComputation):
 
     def _sort(self, batch: Batch) -> None:
         """Group elements by window; elements whose side windows have expired are dropped and counted."""
-        arrived, namespace_of, dropped, outside = self._arrived, self._namespaces.of_window, 0, 0
+        arrived, namespace_of, outside = self._arrived, self._namespaces.of_window, 0
+        late: list[Sequence[BoundedWindow]] = []
         values = cast("Sequence[tuple[str, tuple[object, Sequence[BoundedWindow], PaneInfo | None]]]", batch.values)
         for (_, (value, windows, pane)), timestamp in zip(values, batch.timestamps, strict=True):
             has_window = False
@@ -144,11 +147,14 @@ class Gate(BundleComputation):
                 else:
                     continue
                 has_window = True
-            dropped += not has_window and len(windows) > 0
-            outside += not windows
+            if not windows:
+                outside += 1
+            elif not has_window:
+                late.append(windows)
         assert self._context is not None
-        if dropped:
-            self._context.drop_late(dropped)
+        for _, alike in groupby(late, id):
+            of_last, *others = map(self._namespaces.of_last, alike)
+            self._context.drop_late(1 + len(others), of_last.window)
         if outside:
             self._context.count(OUTSIDE_WINDOWS, outside)
 
@@ -156,7 +162,7 @@ class Gate(BundleComputation):
         """Whether a side window of a window has expired, so that its view may be deleted."""
         if namespace.code not in self._closed:
             self._closed[namespace.code] = any(
-                windows.expires_at(side) <= self._before
+                is_closed(windows.expires_at(side), self._before)
                 for windows, side in zip(self._windows, self._side_windows(namespace), strict=True)
             )
         return self._closed[namespace.code]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import Context
 from headrace.lowlevel.topology.timer import TimeDomain
@@ -128,7 +129,7 @@ class KeyWindow(Cells):
         states, self.states = self.states, {}
         if self.closed:
             return
-        if self.namespace.closes <= self.context.watermark:
+        if is_closed(self.namespace.closes, self.context.watermark):
             self.close(has_wall_timers)
             return
         for state in states.values():

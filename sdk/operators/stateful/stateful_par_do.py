@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby, repeat
 from typing import NamedTuple, cast
 
+from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
@@ -185,7 +186,8 @@ class _LiveFn:
     ) -> None:
         call, outputs = self._process, self._outputs
         method, process, is_plain = call.method, call.on_element, call.is_plain
-        late = outside = 0
+        late: list[Windows] = []
+        outside = 0
         before: Windows | None = None
         targets: list[_Target] = []
         known: dict[int, list[_Target]] = {}
@@ -201,7 +203,10 @@ class _LiveFn:
                         opened = known[id(assigned)] = self._open(assigned, sides)
                     targets = opened
                 if not targets:
-                    late, outside = (late + 1, outside) if assigned else (late, outside + 1)
+                    if assigned:
+                        late.append(assigned)
+                    else:
+                        outside += 1
                 for window, rest in targets:
                     window.at = timestamp
                     results = method(pair, *rest) if is_plain else process(window, pair, timestamp, pane)
@@ -211,10 +216,12 @@ class _LiveFn:
             raise failed_step(error, self._label, self._key, pair) from error
         self._count(late, outside)
 
-    def _count(self, late: int, outside: int) -> None:
+    def _count(self, late: Sequence[Windows], outside: int) -> None:
+        """Count elements that no open window takes: late ones, given by their windows, and those without windows."""
         assert self._context is not None, "turn_to() comes first"
-        if late:
-            self._context.drop_late(late)
+        for _, alike in groupby(late, id):
+            windows, *others = alike
+            self._context.drop_late(1 + len(others), self._namespaces.of_last(windows).window)
         if outside:
             self._context.count(OUTSIDE_WINDOWS, outside)
 
@@ -238,7 +245,7 @@ class _LiveFn:
         watermark, call = self._context.watermark, self._process
         targets: list[_Target] = []
         for place in found[1]:
-            if place.namespace.closes > watermark:
+            if not is_closed(place.namespace.closes, watermark):
                 window = self._window(place)
                 window.sides = sides
                 targets.append((window, call.rest(window) if call.is_plain else ()))

@@ -18,6 +18,7 @@ from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_equal_bytes, of
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
+from headrace.lowlevel.records.late_data import is_closed, is_late
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -45,6 +46,7 @@ from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED, Keys, 
 from headrace.sdk.operators.vectorized.state.number_columns import window_groups
 from headrace.sdk.operators.vectorized.state.segment_formats import ElementFormat
 from headrace.sdk.operators.vectorized.state.segment_store import SegmentStore
+from headrace.sdk.operators.vectorized.state.window_input import drop_late
 from headrace.sdk.operators.vectorized.state_migration import elements_of_records
 from headrace.sdk.windows import BoundedWindow, GlobalWindow, IntervalWindow
 from headrace.sdk.windows.slices import slices_of
@@ -95,7 +97,7 @@ class ColumnGroupByKey(IntervalComputation):
     # What comes in
 
     def _arrived(self, blocks: list[Block], context: IntervalContext) -> Iterator[ElementTable]:
-        """The values of a bundle in open windows; others are counted as late. The blocks are removed from the list."""
+        """The values of a bundle in open windows; others are dropped. The blocks are removed from the list."""
         position, before = 0, context.watermark_before
         while blocks:
             block = without_duplicates(blocks.pop(0), context)
@@ -103,13 +105,12 @@ class ColumnGroupByKey(IntervalComputation):
                 continue
             context.count("records", len(block))
             times = _times(block)
-            if late := int(np.count_nonzero(times < before)):
+            if late := int(np.count_nonzero(is_late(times, before))):
                 context.count("late", late)
             lines = self._lines(block, times, context)
-            is_open = lines.ends > before
-            if late := int(lines.lost[~is_open].sum()):
-                context.count("dropped_late", late)
-            yield lines.table(block, position, context.epoch).where(is_open)
+            table, closed = lines.table(block, position, context.epoch), is_closed(lines.ends, before)
+            drop_late(context, table.keys, (lines.starts, lines.ends), np.where(closed, lines.lost, 0))
+            yield table.where(~closed)
             position += len(lines.owners)
 
     def _lines(self, block: Block, times: Numbers, context: IntervalContext) -> _Arrived:

@@ -32,7 +32,7 @@ from headrace.sdk.operators.vectorized.pane_output import PaneOutput
 from headrace.sdk.operators.vectorized.state.segment_formats import PartFormat, WakeFormat, WindowFormat
 from headrace.sdk.operators.vectorized.state.segment_store import SegmentStore
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
-from headrace.sdk.operators.vectorized.state.window_input import Arrivals, ArrivalTables
+from headrace.sdk.operators.vectorized.state.window_input import Arrivals, ArrivalTables, drop_late
 from headrace.sdk.operators.vectorized.state.window_table import (
     AGE,
     END,
@@ -232,14 +232,14 @@ class ColumnGrouping(ColumnCombining):
         groups: Numbers,
         context: IntervalContext,
     ) -> _Windows:
-        """Add arrivals to their windows, and count arrivals of finished windows as late.
+        """Add arrivals to their windows; arrivals of finished windows are dropped.
 
         `groups` has the index of the line for each arrival: int64. Raises StepError for errors of the CombineFn.
         """
         takes = ~lines.has(FINISHED)[groups]
         if not takes.all():
-            if late := int(arrivals.lost[~takes].sum()):
-                context.count("dropped_late", late)
+            late = arrivals.lines
+            drop_late(context, late.keys, (late[START], late[END]), np.where(takes, 0, arrivals.lost))
             arrivals, groups = arrivals.where(takes), groups[takes]
         before = lines[FRESH].copy()
         elements = np.zeros(len(lines), np.int64)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_bytes, of_equal_bytes, of_numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
+from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.combinefns.accumulators import Combiner
@@ -31,6 +32,7 @@ from headrace.sdk.operators.vectorized.state.segment_formats import SessionForma
 from headrace.sdk.operators.vectorized.state.segment_store import SegmentStore
 from headrace.sdk.operators.vectorized.state.session_table import Kept, SessionTable
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
+from headrace.sdk.operators.vectorized.state.window_input import drop_late
 from headrace.sdk.operators.vectorized.state.window_table import COUNT, END, NEVER, START, objects_of
 from headrace.sdk.operators.vectorized.state_migration import lines_of
 from headrace.sdk.windows.windowing import Windowing
@@ -106,9 +108,8 @@ class ColumnSessions(ColumnCombining):
             else:
                 parts = self._of_values(block)
             context.count("records", int(parts.counts.sum()))
-            late = parts.ends <= context.watermark_before
-            if late.any():
-                context.count("dropped_late", int(parts.counts[late].sum()))
+            late = is_closed(parts.ends, context.watermark_before)
+            drop_late(context, parts.keys, (parts.starts, parts.ends), np.where(late, parts.counts, 0))
             yield parts.where(~late)
 
     def _of_values(self, block: Block) -> SessionTable:

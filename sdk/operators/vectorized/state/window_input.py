@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 import numpy as np
+import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_equal_bytes, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
+from headrace.lowlevel.records.late_data import Dropped, is_closed
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.operators.combining.accumulator_columns import Lifted
@@ -19,7 +22,8 @@ from headrace.sdk.operators.combining.session_runs import Flags
 from headrace.sdk.operators.grouping.window_assignment import LiftedNamespaces
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
 from headrace.sdk.operators.vectorized.state.slice_expansion import expanded
-from headrace.sdk.operators.vectorized.state.window_table import END, FRESH, WindowTable, objects_of
+from headrace.sdk.operators.vectorized.state.window_table import END, FRESH, START, WindowTable, objects_of
+from headrace.sdk.windows import GlobalWindow, IntervalWindow
 
 
 class Arrivals(NamedTuple):
@@ -84,18 +88,17 @@ class ArrivalTables:
     """Whether windows have one pane; lines then have only the columns of `ONE_PANE`."""
 
     def of(self, blocks: Sequence[Block], context: IntervalContext, closed_until: int) -> Arrivals:
-        """The arrivals in windows that end after `closed_until`, microseconds UTC; others are counted as late."""
+        """The arrivals in windows that end after `closed_until`, microseconds UTC; others are dropped."""
         made = [self._of_block(block) for block in blocks]
         none = WindowTable.empty(self.width).without_panes()
         lines = WindowTable.joined([none, *(table for table, _ in made)], self.width)
         lost = np.concatenate([np.empty(0, np.int64), *(lost for _, lost in made)])
         number = np.repeat(np.arange(len(made)), [len(table) for table, _ in made])
-        open_ = lines[END] > closed_until
-        if late := int(lost[~open_].sum()):
-            context.count("dropped_late", late)
+        late = is_closed(lines[END], closed_until)
+        drop_late(context, lines.keys, (lines[START], lines[END]), np.where(late, lost, 0))
         if records := sum(map(_elements, blocks)):
             context.count("records", records)
-        return Arrivals(lines if self.one_pane else lines.with_panes(), lost, number).where(open_)
+        return Arrivals(lines if self.one_pane else lines.with_panes(), lost, number).where(~late)
 
     def _of_block(self, block: Block) -> tuple[WindowTable, Numbers]:
         if isinstance(block, ColumnBlock) and isinstance(block.batch.shape, Lifted):
@@ -130,6 +133,32 @@ class ArrivalTables:
         key_hashes, keys = of_equal_bytes(block.key_hashes, 16).take(where), of_bytes(block.keys, ENCODED).take(where)
         kept = [np.zeros(len(found), np.int64) for _ in range(self.width)]
         return WindowTable(key_hashes, keys, list(columns[1:4]), kept, objects_of(accumulators)), columns[4]
+
+
+def drop_late(context: IntervalContext, keys: pa.Array, bounds: tuple[Numbers, Numbers], numbers: Numbers) -> None:
+    """Count late elements of an interval that are dropped, and log them.
+
+    Args:
+        context: The context of the interval.
+        keys: The encoded key of each line.
+        bounds: Start and end of each line's window, microseconds UTC.
+        numbers: Number of dropped elements of each line; most are 0.
+    """
+    if not (number := int(numbers.sum())):
+        return
+
+    def dropped() -> Iterator[Dropped]:
+        chosen = np.flatnonzero(numbers)
+        by_window: Counter[tuple[bytes, int, int]] = Counter()
+        columns = keys.take(of_numbers(chosen)).to_pylist(), *(bound[chosen].tolist() for bound in bounds)
+        for key, start, end, of_line in zip(*columns, numbers[chosen].tolist(), strict=True):
+            by_window[key, start, end] += of_line
+        for (key, start, end), of_window in by_window.items():
+            is_global = start == MIN_TIMESTAMP and end == GlobalWindow().end_us
+            window = GlobalWindow() if is_global else IntervalWindow.of_micros(start, end)
+            yield Dropped(context.decoded(key), window, of_window)
+
+    context.drop_late(number, dropped)
 
 
 def _elements(block: Block) -> int:
