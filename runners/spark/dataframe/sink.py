@@ -48,10 +48,19 @@ def _column(field: pa.Field, column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         return column.cast(to)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        one = next((value for value in column if not _fits(value, to)), None)
         raise ValueError(
-            f"a value of column {field.name!r} of type {field.type} does not fit the type that Spark has for it, {to}: "
-            f"{error}; convert the values before WriteToSpark"
+            f"{'a value' if one is None else repr(one.as_py())[:80]} of column {field.name!r} of type {field.type} "
+            f"does not fit the type that Spark has for it, {to}: {error}; convert the values before WriteToSpark"
         ) from error
+
+
+def _fits(value: pa.Scalar, to: pa.DataType) -> bool:
+    try:
+        value.cast(to)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
 
 
 def _spark_type(field: pa.Field) -> pa.DataType:

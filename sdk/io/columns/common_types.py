@@ -106,3 +106,27 @@ def _common_number(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     if any(_types.is_floating(kind) for kind in both):
         return pa.float64()
     return pa.uint64()
+
+
+_WITH_SIGN = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+}
+"""Unsigned type -> the least one with a sign that holds its values."""
+
+
+def signed(kind: pa.DataType) -> pa.DataType:
+    """The least type without unsigned ones, also within, that holds all values of a type.
+
+    >>> signed(pa.list_(pa.uint8())), signed(pa.int8())
+    (ListType(list<item: int16>), DataType(int8))
+    """
+    if _types.is_struct(kind):
+        return pa.struct([field.with_type(signed(field.type)) for field in kind])
+    if _types.is_map(kind):
+        return pa.map_(signed(kind.key_type), kind.item_field.with_type(signed(kind.item_type)))
+    if _types.is_list(kind) or _types.is_large_list(kind):
+        return pa.list_(kind.value_field.with_type(signed(kind.value_type)))
+    return _WITH_SIGN.get(kind, kind)

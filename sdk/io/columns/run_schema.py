@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.io.columns.common_types import common_type, lasting_type
+from headrace.sdk.io.columns.misfits import misfit
 from headrace.sdk.io.columns.tables import REMEDY, table_of
 
 _OPEN, _CLOSED = b"O", b"C"
@@ -220,8 +221,9 @@ def with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
         try:
             columns.append(column if column.type == field.type else pa.array(column.to_pylist(), field.type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            why = misfit(field.name, column.to_pylist(), field.type) or error
             raise ValueError(
                 f"column {field.name!r} is of type {column.type} in one part and needs to be {field.type} for another, "
-                f"but not all of its values fit ({error}); {REMEDY}"
+                f"but not all of its values fit: {why}; or {REMEDY}"
             ) from error
     return pa.Table.from_arrays(columns, schema=schema)

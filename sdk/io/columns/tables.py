@@ -17,14 +17,13 @@ from headrace.lowlevel.records.value_schema import Named
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.expressions.element_schema import Fields, Instant, Single
 from headrace.sdk.io.columns.common_types import common_type
+from headrace.sdk.io.columns.misfits import CONVERSION_ERRORS, misfit, no_type
 from headrace.sdk.io.columns.value_changes import ValueChanges, is_text
 from headrace.sdk.io.records import as_record
 from headrace.sdk.model.row import Row
 
 REMEDY = "state the columns with schema=pyarrow.schema([...])"
 """What to do if no schema can be inferred."""
-CONVERSION_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError)
-"""What Arrow raises for Python values that have no common type, or do not fit one."""
 _INSTANT = pa.timestamp("us", "UTC")
 _PLAIN = frozenset((type(None), bool, int, float, str, bytes, Decimal, datetime, date, time, timedelta))
 """Types of values that are no records and contain none."""
@@ -321,7 +320,7 @@ def _no_type(name: str, values: Sequence[object], error: Exception) -> str:
         try:
             kind = _array([value]).type
         except CONVERSION_ERRORS as reason:
-            return f"field {name!r} has the value {value!r:.80}, for which Arrow infers no type ({reason}); {REMEDY}"
+            return no_type(name, value, reason, REMEDY)
         try:
             both = _array([first, value]).type
         except CONVERSION_ERRORS:
@@ -363,7 +362,10 @@ def _explained(records: list[dict[str, object]], schema: pa.Schema | None, error
         try:
             pa.Table.from_pylist([record], schema)
         except CONVERSION_ERRORS as reason:
-            return f"element {record!r:.200} does not fit the schema: {reason}"
+            columns = pa.schema([]) if schema is None else schema
+            found = (misfit(field.name, [record.get(field.name)], field.type) for field in columns)
+            why = next(filter(None, found), reason)
+            return f"element {record!r:.200} does not fit the schema: {why}"
     return f"elements of this part have no common schema: {error}; state one with schema=pyarrow.schema(...)"
 
 

@@ -151,6 +151,9 @@ def _in_times(kind: pa.DataType, is_inferred: bool, value: object) -> str | None
 
 
 def _number(value: object, what: str, is_inferred: bool) -> str | None:
+    if isinstance(value, (float, np.floating, Decimal)):
+        # Arrow counts whole units, and cuts the rest.
+        return _become(value, what) if is_inferred else _lost(value) if bool(value % 1) else None
     return _become(value, what) if is_inferred and isinstance(value, (int, np.integer)) else None
 
 

@@ -19,6 +19,7 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.arrow_changes import FILES, TAKEN, check_mode_by_key, contents, encoded_rows, net_rows, rows_of
+from headrace.sdk.io.columns.common_types import signed
 from headrace.sdk.io.columns.tables import check_column_names, check_schema
 from headrace.sdk.io.delta.data_files import DataFiles, decoded, encoded, has_partition_values
 from headrace.sdk.io.delta.delta_table import (
@@ -333,7 +334,7 @@ def _columns(
     except Exception as error:
         raise _unusable(place, error) from error
     if schema is not None:
-        columns = pa.schema(map(_in_delta, schema))
+        columns = pa.schema([_in_delta(field, columns) for field in schema])
     chosen = partitions if partition_by is None else list(partition_by)
     if unknown := [name for name in chosen if name not in columns.names]:
         raise ValueError(f"partition_by names column {unknown[0]!r}, but the columns are {columns.names}")
@@ -347,11 +348,24 @@ def _columns(
     return columns, chosen
 
 
-def _in_delta(field: pa.Field) -> pa.Field:
-    """A column in Delta's types. Raises `ValueError` for a type that Delta does not have."""
+def _in_delta(field: pa.Field, there: pa.Schema) -> pa.Field:
+    """A column in Delta's types. Raises `ValueError` for a type that Delta does not have.
+
+    Delta has no unsigned types. A column of them has the type with a sign that holds all of their values, as where
+    Spark reads Parquet; in a table that 0.1.0 has made it is as wide as the unsigned one, and values may not fit.
+    """
+    as_wide = _delta_type(field)
+    if field.name in there.names and there.field(field.name).type == as_wide.type:
+        return as_wide
+    return _delta_type(field.with_type(signed(field.type)))
+
+
+def _delta_type(field: pa.Field) -> pa.Field:
     from deltalake import Schema
 
     try:
+        if "timestamp[ns" in str(field.type):
+            raise ValueError("deltalake writes nanoseconds with a feature that other readers do not have")
         return pa.schema(Schema.from_arrow(pa.schema([field])).to_arrow()).field(0)
     except Exception as error:
         remedy = "; use pa.timestamp('us', 'UTC')" if pa.types.is_timestamp(field.type) else ""

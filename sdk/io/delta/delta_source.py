@@ -58,7 +58,7 @@ class DataFileFormat(ParquetFormat):
             if field.name in values:
                 columns.append(pa.repeat(values[field.name], table.num_rows))
             elif field.name in table.schema.names:
-                columns.append(table.column(field.name).cast(field.type))
+                columns.append(_cast(table.column(field.name), field))
             else:
                 columns.append(pa.nulls(table.num_rows, field.type))
         return pa.RecordBatch.from_arrays(columns, names=fields.names)
@@ -70,6 +70,17 @@ class DataFileFormat(ParquetFormat):
             return self.schema
         wanted = {*self.columns, self.timestamp} if isinstance(self.timestamp, str) else {*self.columns}
         return pa.schema([field for field in self.schema if field.name in wanted])
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueError(
+            f"column {field.name!r} is of type {column.type} in a data file, with a value that the table's type "
+            f"{field.type} does not hold ({error}); another writer has made it. "
+            "Rewrite the file with the types of the table"
+        ) from error
 
 
 def _scalar(text: str | None, kind: pa.DataType) -> pa.Scalar:

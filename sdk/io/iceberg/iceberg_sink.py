@@ -16,6 +16,7 @@ import pyarrow as pa
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.arrow_changes import FILES, check_mode_by_key, contents, encoded_rows, net_rows, rows_of, unfit_key
+from headrace.sdk.io.columns.common_types import signed
 from headrace.sdk.io.columns.tables import check_schema
 from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, SinkTakenError, WriteMode
 from headrace.sdk.io.iceberg.iceberg_table import (
@@ -94,8 +95,10 @@ class IcebergSink(EpochSink):
             if self._schema is not None:
                 namespace = self._address.table.rpartition(".")[0]
                 self._address.opened().create_namespace_if_not_exists(namespace)
+                # Iceberg has no unsigned types.
+                columns = pa.schema([field.with_type(signed(field.type)) for field in self._schema])
                 self._address.opened().create_table_if_not_exists(
-                    self._address.table, self._schema, properties=_FOR_MANY_COMMITS
+                    self._address.table, columns, properties=_FOR_MANY_COMMITS
                 )
             table = self._address.load()
             keep_newest(table)

@@ -175,6 +175,34 @@ class TestFiles:
         statistics = pa.table(DeltaTable(tmp_path).get_add_actions(flatten=True)).to_pylist()[0]
         assert (statistics["num_records"], statistics["max.few"], statistics["null_count.at"]) == (2, 3, 1)
 
+    @pytest.mark.parametrize(
+        ("kind", "greatest"),
+        [
+            (pa.uint8(), 2**8 - 1),
+            (pa.uint16(), 2**16 - 1),
+            (pa.uint32(), 2**32 - 1),
+            (pa.uint64(), 2**64 - 1),
+            (pa.list_(pa.uint8()), [2**8 - 1]),
+            (pa.struct([("n", pa.uint32())]), {"n": 2**32 - 1}),
+        ],
+    )
+    def test_unsigned_numbers_keep_their_values(self, tmp_path, kind, greatest):
+        """Delta's types have signs, so a column is as wide as its values need."""
+        schema = pa.schema([("n", kind), ("day", pa.date32())])
+        for _ in range(2):
+            with beam.Pipeline(LocalRunner()) as pipeline:
+                pipeline | beam.Create([{"n": greatest}]) | WriteToDelta(tmp_path, schema)
+        assert [row["n"] for row in rows(tmp_path)] == [greatest] * 2
+
+    def test_a_table_whose_type_is_as_wide_as_the_unsigned_one_stays(self, tmp_path):
+        """0.1.0 has made such tables."""
+        write_deltalake(tmp_path, pa.table({"n": pa.array([1], pa.int8())}))
+        made = sink(tmp_path, pa.schema([("n", pa.uint8())]))
+        deliver(made, 1, {"n": 127})
+        assert sorted(row["n"] for row in rows(tmp_path)) == [1, 127]
+        with pytest.raises(ValueError, match=r"255 \(int\) does not fit in column 'n' of type int8"):
+            deliver(made, 2, {"n": 255})
+
     @pytest.mark.parametrize("other", ["nan", "inf"])
     def test_numbers_that_no_bound_covers(self, tmp_path, other):
         """Readers leave a file out by its bounds; both numbers are greater than all others."""
@@ -366,6 +394,11 @@ class TestWrongInput:
                 ("t", pa.schema([("at", pa.timestamp("us", "Europe/Oslo"))])),
                 ValueError,
                 r"^column 'at' has type timestamp\[us, tz=Europe/Oslo\], .* use pa.timestamp\('us', 'UTC'\)$",
+            ),
+            (
+                ("t", pa.schema([("at", pa.timestamp("ns"))])),
+                ValueError,
+                r"^column 'at' has type timestamp\[ns\], .* use pa.timestamp\('us', 'UTC'\)$",
             ),
         ],
     )

@@ -201,6 +201,16 @@ class TestModes:
         assert lake.pairs() == [("tea", 1)]
 
 
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_unsigned_numbers_keep_their_values(lake, bits):
+    """Iceberg's types have signs, so a column is as wide as its values need."""
+    schema = pa.schema([("n", pa.type_for_alias(f"uint{bits}"))])
+    for _ in range(2):
+        with beam.Pipeline(LocalRunner()) as pipeline:
+            pipeline | beam.Create([{"n": 2**bits - 1}]) | lake.writing(schema)
+    assert [row["n"] for row in lake.rows()] == [2**bits - 1] * 2
+
+
 class TestFiles:
     def test_partitions(self, lake):
         fields = [
