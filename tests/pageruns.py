@@ -97,7 +97,7 @@ def news(port: int, known: str = "") -> Any:
     while True:
         found = json.loads(asked(port, f"/live.json?known={known}").text)
         read = [
-            each["snapshot"] is None or UNREAD not in each["snapshot"]["standing"]["sentence"]
+            each["snapshot"] is None or UNREAD not in each["snapshot"]["status"]["sentence"]
             for each in found["pipelines"]
         ]
         if all(read) or time.monotonic() > ended:

@@ -132,7 +132,7 @@ def _print_keys(view: CheckpointView, step: str, limit: int) -> None:
     for key, entries in found.items():
         typer.echo(key)
         for entry in entries:
-            typer.echo(f"  {'  '.join(map(_entry_text, *zip(*entry.fields.items(), strict=True)))}")
+            typer.echo(f"  {'  '.join(map(_entry_text, *zip(*entry.items(), strict=True)))}")
     if not found:
         typer.echo(f"nothing is stored of {step}")
 

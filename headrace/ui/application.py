@@ -19,9 +19,10 @@ from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.storage.places import hidden
 from headrace.sdk.recording.recording import RecordingError
 from headrace.ui.access import HEADERS, NO_TOKEN, Access, Refusal
-from headrace.ui.latest import Latest
-from headrace.ui.pipelines import CheckpointReader, NothingStoredError, Pipeline
-from headrace.ui.snapshots.snapshot import Phase, Snapshot, Standing
+from headrace.ui.checkpoint_reader import CheckpointReader
+from headrace.ui.latest import LatestSnapshot
+from headrace.ui.pipelines import NothingStoredError, Pipeline
+from headrace.ui.snapshots.snapshot import Phase, PipelineSnapshot, Status
 from headrace.ui.snapshots.stored_state import (
     UnknownStepError,
     entries_of_id,
@@ -61,7 +62,7 @@ class Application:
 
     def __init__(self, pipelines: Sequence[Pipeline], access: Access, port: int) -> None:
         self._pipelines, self._access, self._port = pipelines, access, port
-        self._latest = [Latest(partial(_snapshot, each), as_json(_unread(each))) for each in pipelines]
+        self._latest = [LatestSnapshot(partial(_snapshot, each), as_json(_unread_snapshot(each))) for each in pipelines]
         self._identity = secrets.token_hex(8)
         folder = files("headrace.ui") / "page"
         self._looked = Event()
@@ -103,12 +104,12 @@ class Application:
         return application
 
     def _index(self, request: Request) -> Response:
-        return self._sent("index.html")
+        return self._file_response("index.html")
 
     def _file(self, request: Request) -> Response:
-        return self._sent(request.path_params["name"])
+        return self._file_response(request.path_params["name"])
 
-    def _sent(self, name: str) -> Response:
+    def _file_response(self, name: str) -> Response:
         from starlette.responses import PlainTextResponse, Response
 
         if (contents := self._files.get(name)) is None:
@@ -121,21 +122,23 @@ class Application:
         A reader that finds another server begins anew; ages are told by the clock of this machine.
         """
         known = request.query_params.get("known", "").split(",")
-        told = []
+        answers = []
         for number, latest in enumerate(self._latest):
-            version, text = latest.told()
+            version, text = latest.current()
             is_known = number < len(known) and known[number] == version
-            told.append(f'{{"version":"{version}","snapshot":{"null" if is_known else text}}}')
+            answers.append(f'{{"version":"{version}","snapshot":{"null" if is_known else text}}}')
         self._looked_at = time.monotonic()
         self._looked.set()
-        return _json_text(f'{{"server":"{self._identity}","clock":{time.time():.3f},"pipelines":[{",".join(told)}]}}')
+        return _json_text(
+            f'{{"server":"{self._identity}","clock":{time.time():.3f},"pipelines":[{",".join(answers)}]}}'
+        )
 
     def _answer(
         self, answer: Callable[[Pipeline, Mapping[str, str]], Response], of_errors: Mapping[str, str] | None = None
     ) -> Callable[[Request], Response]:
         """Answer a question about one pipeline; errors that a reader can do something about become 404 or 503."""
 
-        def answered(request: Request) -> Response:
+        def respond(request: Request) -> Response:
             pipeline = {str(number): its for number, its in enumerate(self._pipelines)}.get(
                 request.path_params["number"]
             )
@@ -148,7 +151,7 @@ class Application:
             except (CheckpointError, OSError) as error:
                 return _error(503, str(error), of_errors)
 
-        return answered
+        return respond
 
     def _graph(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
         return _json_text(as_json(pipeline.graph()))
@@ -161,9 +164,7 @@ class Application:
             entries = entries_of_key(view, step, key)
         else:
             return _json_text(as_json(largest_keys(view, step)))
-        return _json_text(
-            as_json({"epoch": view.manifest and view.manifest.epoch, "entries": [each.fields for each in entries]})
-        )
+        return _json_text(as_json({"epoch": view.manifest and view.manifest.epoch, "entries": entries}))
 
     def _recorded(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
         reader = _reader(pipeline)
@@ -181,10 +182,10 @@ class Application:
         return HTMLResponse(text, headers={"content-security-policy": policy})
 
 
-def _unread(pipeline: Pipeline) -> Snapshot:
+def _unread_snapshot(pipeline: Pipeline) -> PipelineSnapshot:
     """What is shown of a pipeline until its first snapshot is made."""
     place = "" if pipeline.reader is None else hidden(pipeline.reader.place)
-    return Snapshot(pipeline.title, place, False, Standing(Phase.UNREAD, "The checkpoint is being read."))
+    return PipelineSnapshot(pipeline.title, place, False, Status(Phase.UNREAD, "The checkpoint is being read."))
 
 
 def _snapshot(pipeline: Pipeline) -> str:
@@ -193,14 +194,14 @@ def _snapshot(pipeline: Pipeline) -> str:
     except Exception as error:
         # The page is all that fails: other pipelines are shown, and the run goes on.
         told = f"This page has failed with {type(error).__name__}: {hidden(str(error))}"
-        return as_json(replace(_unread(pipeline), standing=Standing(Phase.UNREADABLE, told)))
+        return as_json(replace(_unread_snapshot(pipeline), status=Status(Phase.UNREADABLE, told)))
 
 
 def as_json(value: object) -> str:
     """The text of dataclasses with slots, and of what JSON knows. `dataclasses.asdict` copies each list beforehand.
 
-    >>> from headrace.ui.snapshots.snapshot import EventTime
-    >>> as_json([EventTime("now", 1.5)])
+    >>> from headrace.ui.snapshots.snapshot import ChartedTime
+    >>> as_json([ChartedTime("now", 1.5)])
     '[{"text":"now","seconds":1.5}]'
     """
     return json.dumps(value, default=_fields, separators=(",", ":"), check_circular=False)
@@ -236,31 +237,31 @@ class _Guarded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        await self._chosen(scope)(scope, receive, _with_headers(send))
+        await self._application_for(scope)(scope, receive, _with_headers(send))
 
-    def _chosen(self, scope: Scope) -> ASGIApp:
+    def _application_for(self, scope: Scope) -> ASGIApp:
         from starlette.requests import Request
         from starlette.responses import RedirectResponse
 
         request = Request(scope)
         told = (request.headers.get(name, "") for name in ("host", "sec-fetch-site", "sec-fetch-mode"))
         if (refusal := self._access.refusal(request.method, *told)) is not None:
-            return _refused(refusal)
+            return _refusal_response(refusal)
         given = request.query_params.get("token")
         if request.url.path == "/" and given is not None and self._access.token is not None:
             if not self._access.knows_token(given):
-                return _refused(NO_TOKEN)
+                return _refusal_response(NO_TOKEN)
             response = RedirectResponse("/", 303)
             name = self._access.cookie_name(self._port)
             # "lax": the first request may come from a link, in a mail for instance.
             response.set_cookie(name, given, httponly=True, samesite="lax")
             return response
         if not self._access.is_let_in(request.headers.get("cookie", ""), self._port):
-            return _refused(NO_TOKEN)
+            return _refusal_response(NO_TOKEN)
         return self._application
 
 
-def _refused(refusal: Refusal) -> Response:
+def _refusal_response(refusal: Refusal) -> Response:
     from starlette.responses import PlainTextResponse
 
     headers = {"allow": "GET, HEAD"} if refusal.status == 405 else {}
@@ -270,11 +271,11 @@ def _refused(refusal: Refusal) -> Response:
 def _with_headers(send: Send) -> Send:
     """Add the headers that an answer does not have itself."""
 
-    async def sending(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             given = {name for name, _ in message["headers"]}
             added = [(name.encode(), its.encode()) for name, its in HEADERS.items() if name.encode() not in given]
             message["headers"] = [*message["headers"], *added]
         await send(message)
 
-    return sending
+    return send_with_headers

@@ -13,34 +13,34 @@ PATIENCE = 1.0
 """Seconds that an answer waits for a snapshot; after that it has the one before it."""
 
 
-class Told(NamedTuple):
+class VersionedText(NamedTuple):
     """A snapshot as text, and a name that tells it from other ones."""
 
     version: str
     text: str
 
     @classmethod
-    def of(cls, text: str) -> Told:
+    def of(cls, text: str) -> VersionedText:
         """The text with its version."""
         return cls(hashlib.sha256(text.encode()).hexdigest()[:16], text)
 
 
-class Latest:
+class LatestSnapshot:
     """Makes snapshots when they are asked for, in a thread of its own, which ends with the process.
 
     Args:
         make: Makes the text of a snapshot.
         first: The text before the first snapshot.
 
-    >>> latest = Latest(lambda: "new", "old")
-    >>> latest.told().text
+    >>> latest = LatestSnapshot(lambda: "new", "old")
+    >>> latest.current().text
     'new'
     >>> latest.close()
     """
 
     def __init__(self, make: Callable[[], str], first: str) -> None:
         self._make = make
-        self._told = Told.of(first)
+        self._current = VersionedText.of(first)
         self._asked = SimpleQueue[bool]()
         self._made = Event()
         self._made.set()
@@ -48,7 +48,7 @@ class Latest:
         self._lock = Lock()
         self._thread: Thread | None = None
 
-    def told(self) -> Told:
+    def current(self) -> VersionedText:
         """The snapshot of now; the one before it if that takes longer than `PATIENCE`."""
         with self._lock:
             if self._thread is None:
@@ -59,7 +59,7 @@ class Latest:
                 self._due = time.monotonic() + PATIENCE
                 self._asked.put(True)
         self._made.wait(max(0.0, self._due - time.monotonic()))
-        return self._told
+        return self._current
 
     def close(self) -> None:
         """Let the thread end."""
@@ -68,6 +68,6 @@ class Latest:
     def _answer(self) -> None:
         while self._asked.get():
             try:
-                self._told = Told.of(self._make())
+                self._current = VersionedText.of(self._make())
             finally:
                 self._made.set()

@@ -8,28 +8,20 @@ from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
 
-from headrace.lowlevel import CheckpointError, CheckpointView, Topology
-from headrace.lowlevel.checkpoint import Manifest
+from headrace.lowlevel import Topology
 from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
 from headrace.lowlevel.storage.places import hidden
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import hot_key, long_phase, slow_sink
-from headrace.ui.pace import Pace
+from headrace.ui.checkpoint_reader import SHARE_OF_OWN, SHARE_OF_RUN, UNREADABLE, CheckpointReader
 from headrace.ui.snapshots.course import Course
-from headrace.ui.snapshots.driver_process import is_alive
 from headrace.ui.snapshots.graph import Graph, graph_of
 from headrace.ui.snapshots.samples import sample_of_commit, sample_of_progress
-from headrace.ui.snapshots.snapshot import Phase, Snapshot, Standing, StoredFacts
-from headrace.ui.snapshots.standing import NO_EPOCH, sentence_of, standing_of, standing_of_end, standing_of_run
-from headrace.ui.snapshots.stored_facts import stored_facts
+from headrace.ui.snapshots.snapshot import Phase, PipelineSnapshot, Status
+from headrace.ui.snapshots.status import NO_EPOCH, is_alive, sentence_of, status_of, status_of_end, status_of_run
 
-UNREADABLE = (CheckpointError, OSError)
-"""What reading a checkpoint may raise."""
-_SHARE_OF_RUN, _SHARE_OF_OWN = 0.001, 0.2
-"""Share of a processor that reading the checkpoint may take in the process of the run, and in one of its own."""
-_LEAST_SECONDS = 0.9
 _UNSEEN = 5_000_000
 """Microseconds between two commits that are seen, from which on those between them are looked for in the log."""
 _STARTING = "The run starts, on Spark within a minute. The first epoch appears here when it is committed."
@@ -41,69 +33,9 @@ class NothingStoredError(LookupError):
     """What was asked for is not there. The message says what to do."""
 
 
-class CheckpointReader:
-    """Reads the last commit of a checkpoint, at a pace, and never writes.
-
-    Args:
-        place: Directory or URL of the checkpoint.
-        key: The secret that it is signed with; None for that of the environment.
-        share: Share of a processor that reading may take.
-    """
-
-    def __init__(self, place: str, key: str | None = None, share: float = _SHARE_OF_OWN) -> None:
-        self.place = place
-        self.key = key
-        self._pace = Pace(share, _LEAST_SECONDS, time.monotonic, time.thread_time)
-        self._view: CheckpointView | None = None
-        self._facts: StoredFacts | None = None
-        self.problem = ""
-        """Why it could not be read; empty if it could."""
-
-    def open(self) -> CheckpointView:
-        """The view of the last commit, read now. Raises what `UNREADABLE` lists."""
-        return CheckpointView.of(self.place, checkpoint_key=self.key)
-
-    def look(self, at_once: bool = False) -> bool:
-        """Read the last commit if that is due, or at once; returns whether it was read."""
-        if not (at_once or self._pace.is_due):
-            return False
-        with self._pace:
-            before = _commit_of(self._view)
-            try:
-                self._view, self.problem = self.open(), ""
-            except UNREADABLE as error:
-                self.problem = str(error)
-                return True
-            if self._facts is None or _commit_of(self._view) != before:
-                self._facts = stored_facts(self._view)
-        return True
-
-    @property
-    def view(self) -> CheckpointView | None:
-        """The last view; None before the first."""
-        return self._view
-
-    @property
-    def commit(self) -> Manifest | None:
-        """The last commit that was read; None if there is none."""
-        return None if self._view is None else self._view.manifest
-
-    @property
-    def facts(self) -> StoredFacts | None:
-        """The facts of the last commit that was read; None if there is none."""
-        return self._facts
-
-
 def _committed(progress: EpochProgress) -> float:
     """When an epoch was committed, seconds since 1970: its clock is read when it begins."""
     return progress.clock / 1e6 + progress.seconds
-
-
-def _commit_of(view: CheckpointView | None) -> tuple[str, int, int] | None:
-    """What tells a commit from all others: a new checkpoint at the same place has the same numbers."""
-    if view is None or (commit := view.manifest) is None:
-        return None
-    return view.identity, commit.epoch, commit.generation
 
 
 class StoredPipeline:
@@ -126,7 +58,7 @@ class StoredPipeline:
         is_resumed: bool = False,
     ) -> None:
         self.reader: CheckpointReader | None = CheckpointReader(
-            place, key, _SHARE_OF_RUN if is_resumed else _SHARE_OF_OWN
+            place, key, SHARE_OF_RUN if is_resumed else SHARE_OF_OWN
         )
         self._is_resumed = is_resumed
         self._reader = self.reader
@@ -135,7 +67,7 @@ class StoredPipeline:
         self._lock = Lock()
         self.title = titles_of([place])[0] if title is None else title
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> PipelineSnapshot:
         """What the page shows now."""
         with self._lock:
             if self._reader.look():
@@ -158,35 +90,25 @@ class StoredPipeline:
         if last is None or last.epoch != commit.epoch:
             self._course.note(sample_of_commit(commit))
 
-    def _shown(self) -> Snapshot:
+    def _shown(self) -> PipelineSnapshot:
         reader, course = self._reader, self._course
-        place, last = hidden(reader.place), course.last
         if reader.problem:
-            standing = Standing(Phase.UNREADABLE, f"The checkpoint cannot be read: {reader.problem}")
+            status = Status(Phase.UNREADABLE, f"The checkpoint cannot be read: {reader.problem}")
         else:
-            standing = self._standing()
-        if last is None:
-            return Snapshot(self.title, place, False, standing, problem=reader.problem)
-        running = standing.phase is Phase.RUNNING and not self._is_resumed
-        facts = reader.facts
-        return Snapshot(
-            *(self.title, place, False, standing, last.epoch),
-            course.totals(running, None if facts is None else facts.bytes),
-            course.steps(running),
-            course.history(),
-            course.epochs(),
-            facts,
-            reader.problem,
-        )
+            status = self._status()
+        if course.last is None:
+            return PipelineSnapshot(self.title, hidden(reader.place), False, status, problem=reader.problem)
+        is_running = status.phase is Phase.RUNNING and not self._is_resumed
+        return _snapshot_of(self.title, reader, False, status, course, is_running)
 
-    def _standing(self) -> Standing:
+    def _status(self) -> Status:
         view, commit = self._reader.view, self._reader.commit
         lease = None if view is None else view.lease
         alive = None if lease is None else is_alive(lease.owner)
         taken = None if lease is None else lease.taken / 1e6
         if commit is None:
-            return standing_of(None, self._now(), False, alive, taken)
-        return standing_of(commit.wall_clock / 1e6, self._now(), commit.finished, alive, taken)
+            return status_of(None, self._now(), False, alive, taken)
+        return status_of(commit.wall_clock / 1e6, self._now(), commit.finished, alive, taken)
 
     def graph(self) -> Graph:
         """The graph of the last commit. Raises `NothingStoredError` before the first one."""
@@ -229,14 +151,14 @@ class RunningPipeline:
         topology: Callable[[], Topology] | None = None,
     ) -> None:
         self.title = title
-        self.reader = None if checkpoint is None else CheckpointReader(checkpoint, key, _SHARE_OF_RUN)
+        self.reader = None if checkpoint is None else CheckpointReader(checkpoint, key, SHARE_OF_RUN)
         self._before = None if checkpoint is None else StoredPipeline(checkpoint, key=key, is_resumed=True)
         self._topology = topology
         self._course = Course()
         self._last: EpochProgress | None = None
         self._activity: Activity | None = None
         self._sampled = float("-inf")
-        self._standing = Standing(Phase.EMPTY, NO_EPOCH)
+        self._status = Status(Phase.EMPTY, NO_EPOCH)
         self._has_ended = self._was_read_at_end = False
         self._lock = Lock()
 
@@ -256,10 +178,10 @@ class RunningPipeline:
         """The run has ended, with an error or by itself."""
         last = self._last
         is_complete = last is None or last.watermark == MAX_TIMESTAMP
-        self._standing = standing_of_end(error, is_complete, None if last is None else _committed(last))
+        self._status = status_of_end(error, is_complete, None if last is None else _committed(last))
         self._has_ended = True
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> PipelineSnapshot:
         """What the page shows now."""
         with self._lock:
             reader = self.reader
@@ -272,37 +194,28 @@ class RunningPipeline:
                 self._course.note(sample_of_progress(last))
             return self._shown()
 
-    def _shown(self) -> Snapshot:
+    def _shown(self) -> PipelineSnapshot:
         reader, course, last = self.reader, self._course, self._last
-        place = "" if reader is None else hidden(reader.place)
         if last is None:
-            return self._starting(place)
-        standing = self._standing
-        if standing.phase is Phase.EMPTY:
+            return self._starting("" if reader is None else hidden(reader.place))
+        status = self._status
+        if status.phase is Phase.EMPTY:
             doing = None if self._activity is None else self._activity.doing()
-            standing = standing_of_run(_committed(last), time.time(), doing)
-        return Snapshot(
-            *(self.title, place, True, standing, last.epoch),
-            course.totals(standing.phase in _ALIVE),
-            course.steps(standing.phase in _ALIVE),
-            course.history(),
-            course.epochs(),
-            None if reader is None else reader.facts,
-            "" if reader is None else reader.problem,
-            [line for line in (slow_sink(last), hot_key(last)) if line],
-        )
+            status = status_of_run(_committed(last), time.time(), doing)
+        notices = [line for line in (slow_sink(last), hot_key(last)) if line]
+        return _snapshot_of(self.title, reader, True, status, course, status.phase in _ALIVE, notices)
 
-    def _starting(self, place: str) -> Snapshot:
+    def _starting(self, place: str) -> PipelineSnapshot:
         """What the page shows before the first epoch: the last commit of the run that this one continues."""
-        standing, before = self._standing, Snapshot(self.title, place, True, self._standing)
+        status, before = self._status, PipelineSnapshot(self.title, place, True, self._status)
         if self._before is not None:
             before = self._before.snapshot()
-        if standing.phase is Phase.EMPTY:
+        if status.phase is Phase.EMPTY:
             sentence = _STARTING if before.epoch is None else _CONTINUED
             if long := long_phase(self._activity):
                 sentence = f"{sentence} {sentence_of(long)}"
-            standing = Standing(Phase.STARTING, sentence, before.standing.committed)
-        return replace(before, title=self.title, live=True, standing=standing)
+            status = Status(Phase.STARTING, sentence, before.status.committed)
+        return replace(before, title=self.title, live=True, status=status)
 
     def graph(self) -> Graph:
         """The graph of the topology. Raises `NothingStoredError` if neither a topology nor a commit is known."""
@@ -317,3 +230,28 @@ class RunningPipeline:
 
 
 Pipeline = StoredPipeline | RunningPipeline
+
+
+def _snapshot_of(
+    title: str,
+    reader: CheckpointReader | None,
+    live: bool,
+    status: Status,
+    course: Course,
+    is_running: bool,
+    notices: Sequence[str] = (),
+) -> PipelineSnapshot:
+    """The snapshot of a pipeline with a course; `live` says whether the run itself serves the page."""
+    facts = None if reader is None else reader.facts
+    last = course.last
+    assert last is not None, "something is committed"
+    return PipelineSnapshot(
+        *(title, "" if reader is None else hidden(reader.place), live, status, last.epoch),
+        course.totals(is_running, None if live or facts is None else facts.bytes),
+        course.steps(is_running),
+        course.history(),
+        course.epochs(),
+        facts,
+        "" if reader is None else reader.problem,
+        notices,
+    )

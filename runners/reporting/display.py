@@ -80,7 +80,7 @@ def display_of(
 
     `long` says what the run has been doing for a while.
     """
-    steps, width = step_figures(progress), width - _CTRL_C
+    steps, width = step_figures(progress.metrics), width - _CTRL_C
     head = [line for figures in heading(progress, rates, steps) for line in _lines_of(figures, width)]
     head += [Text(line, style="yellow") for line in (slow_sink(progress), hot_key(progress), long) if line]
     names, rows = columns_for(width, steps)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from headrace.lowlevel.metric import ENGINE
+from headrace.lowlevel.metric import ENGINE, MetricValues
 from headrace.lowlevel.metric_cells import CounterCell, GaugeCell
 from headrace.lowlevel.records.block import key_for_message
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
@@ -43,17 +43,17 @@ COUNTERS = ("records_in", "records_out", "late", "dropped_late", "duplicates", "
 _NAMES = frozenset(StepFigures.__slots__) - {"step"}
 
 
-def step_figures(progress: EpochProgress) -> list[StepFigures]:
-    """Return the figures of every step that has any, in the order of `progress.metrics`.
+def step_figures(metrics: MetricValues) -> list[StepFigures]:
+    """Return the figures of every step that has any, in the order of the metrics.
 
     >>> from headrace.lowlevel.metric import Metric
     >>> cells = {"Sum": {Metric("counter", ENGINE, "records_in"): CounterCell(3)}}
-    >>> [figures] = step_figures(EpochProgress(1, 3, 3, 0, 0, 0, 0, 0, 0.1, cells))
+    >>> [figures] = step_figures(cells)
     >>> figures.step, figures.records_in, figures.late
     ('Sum', 3, None)
     """
     found = []
-    for step, cells in progress.metrics.items():
+    for step, cells in metrics.items():
         values: dict[str, int | None] = {}
         for metric, cell in cells.items():
             if metric.namespace == ENGINE and metric.name in _NAMES and isinstance(cell, CounterCell | GaugeCell):

@@ -105,7 +105,7 @@ def line_of(progress: EpochProgress, per_second: tuple[float, float]) -> Mapping
 
 def detailed_line(progress: EpochProgress, per_second: tuple[float, float]) -> Mapping[str, object]:
     """Return the figures of `line_of`, the rate of output, the phases, and all known figures of each step."""
-    steps = step_figures(progress)
+    steps = step_figures(progress.metrics)
     return {
         **line_of(progress, per_second),
         "out_per_s": round(per_second[1], 1),

@@ -82,7 +82,7 @@ class Picture:
 
     def __init__(self, standing: str, progress: EpochProgress | None, rates: Rates) -> None:
         self._standing = standing
-        steps = [] if progress is None else step_figures(progress)
+        steps = [] if progress is None else step_figures(progress.metrics)
         self._heading: list[list[TextFigure]] = [] if progress is None else heading(progress, rates, steps)
         self._names, self._rows = columns_for(_WIDE, steps)
 

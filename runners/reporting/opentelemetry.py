@@ -66,7 +66,9 @@ class OpenTelemetryReporter(LastProgress):
 
     def _steps(self, name: str, size: float, options: CallbackOptions) -> Iterable[Observation]:
         progress = self._progress
-        values = [] if progress is None else [(each.step, getattr(each, name)) for each in step_figures(progress)]
+        values = (
+            [] if progress is None else [(each.step, getattr(each, name)) for each in step_figures(progress.metrics)]
+        )
         known = [(step, value) for step, value in values if value is not None and value < MAX_TIMESTAMP]
         return [_observation(value if size == 1 else value / size, step=step) for step, value in known]
 

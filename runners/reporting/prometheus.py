@@ -123,7 +123,7 @@ class PrometheusReporter(LastProgress):
             yield from _of_run(progress)
             yield from _of_users(progress)
         computations = () if activity is None else activity.steps
-        yield from _of_steps([] if progress is None else step_figures(progress), computations)
+        yield from _of_steps([] if progress is None else step_figures(progress.metrics), computations)
 
 
 def _of_activity(activity: Activity) -> Iterator[Metric]:

@@ -53,7 +53,7 @@ function show(news) {
   // Screen readers are told when something stands otherwise than before; figures are in the lists and tables.
   connect("live", "link live", stand());
   lost = null;
-  ended = views.length === 1 && views[0].snapshot.live && ENDS.includes(views[0].snapshot.standing.phase);
+  ended = views.length === 1 && views[0].snapshot.live && ENDS.includes(views[0].snapshot.status.phase);
 }
 
 /** Ages grow though nothing is answered; they are told by the clock of the machine that serves the page. */

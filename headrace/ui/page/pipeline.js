@@ -1,4 +1,4 @@
-// One pipeline: its standing, its figures, and a panel for each thing that can be known of it.
+// One pipeline: its status, its figures, and a panel for each thing that can be known of it.
 import { EpochChart, IntervalStrip, sparkline, WatermarkChart } from "./charts.js";
 import { bytes, count, duration, element, rate, say } from "./elements.js";
 import { KeyExplorer, PanePlayer } from "./explorer.js";
@@ -136,13 +136,13 @@ export class PipelineView {
 
   update(snapshot) {
     this.snapshot = snapshot;
-    const { standing, totals, stored } = snapshot;
+    const { status, totals, stored } = snapshot;
     say(this.title, snapshot.title);
     say(this.where, [snapshot.place || "without a checkpoint", stored?.driver].filter(Boolean).join(" · "));
-    this.chip.className = `chip ${standing.phase}`;
-    say(this.chip, `${SIGNS[standing.phase]} ${WORDS[standing.phase]}`);
-    say(this.sentence, standing.sentence);
-    this.problem.hidden = !snapshot.problem || standing.phase === "unreadable";
+    this.chip.className = `chip ${status.phase}`;
+    say(this.chip, `${SIGNS[status.phase]} ${WORDS[status.phase]}`);
+    say(this.sentence, status.sentence);
+    this.problem.hidden = !snapshot.problem || status.phase === "unreadable";
     say(this.problem, snapshot.problem ? `⚠ The checkpoint could not be read: ${snapshot.problem}` : "");
     this.element.classList.toggle("begun", Boolean(totals));
     if (totals) this.figures(snapshot);
@@ -191,10 +191,10 @@ export class PipelineView {
   }
 
   /** The watermarks that stand still, in words, above everything else: sources first, then what waits for the same. */
-  notice({ standing, steps, stored, notices }, waits) {
+  notice({ status, steps, stored, notices }, waits) {
     const sources = new Set((stored?.sources ?? []).map((row) => row.source));
     const reasons = new Map(waits.map((row) => [row.step, row.waits_for]));
-    const still = standing.phase === "finished" ? [] : steps.filter((step) => step.still);
+    const still = status.phase === "finished" ? [] : steps.filter((step) => step.still);
     const lines = still.filter((step) => sources.has(step.step)).map((step) =>
       `⚠ Source ${step.step} has stood at ${step.watermark.text} for ${stoodFor(step)} while others went on. If it may be silent, give it an idle timeout or an end.`);
     const alike = grouped(still.filter((step) => !sources.has(step.step)), (step) => `${reasons.get(step.step) ?? ""}\n${step.watermark.text}`);
@@ -279,13 +279,13 @@ export class PipelineView {
 
   /** What changes with the clock alone. */
   tick(clock) {
-    const committed = this.snapshot?.standing.committed, age = Math.max(0, Math.round(clock - committed));
+    const committed = this.snapshot?.status.committed, age = Math.max(0, Math.round(clock - committed));
     say(this.ago, committed ? `last commit ${age ? duration(age) : "0 s"} ago` : "");
   }
 
   /** A sentence for screen readers. */
   summary() {
-    const { title, standing, steps } = this.snapshot, still = steps.filter((step) => step.still).map((step) => step.step);
-    return `${title}: ${WORDS[standing.phase]}.` + (still.length ? ` The watermark of ${still.join(", ")} stands still.` : "");
+    const { title, status, steps } = this.snapshot, still = steps.filter((step) => step.still).map((step) => step.step);
+    return `${title}: ${WORDS[status.phase]}.` + (still.length ? ` The watermark of ${still.join(", ")} stands still.` : "");
   }
 }

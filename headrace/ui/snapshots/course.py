@@ -9,8 +9,8 @@ from threading import Lock
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.reporting.figures import StepFigures, shown_bytes, shown_span
-from headrace.ui.snapshots.samples import Sample
-from headrace.ui.snapshots.snapshot import EpochBar, EventTime, History, StepRow, Totals
+from headrace.ui.snapshots.samples import RunSample
+from headrace.ui.snapshots.snapshot import ChartedTime, EpochBar, History, StepRow, Totals
 
 KEPT = 600
 """Number of samples that are kept."""
@@ -30,20 +30,20 @@ class Course:
 
     >>> course = Course()
     >>> for second in range(1, 4):
-    ...     course.note(Sample(second, second * 1_000_000, 100 * second, 0, 0, 0, {}))
+    ...     course.note(RunSample(second, second * 1_000_000, 100 * second, 0, 0, 0, {}))
     >>> course.totals(True).in_rate
     100.0
     """
 
     def __init__(self) -> None:
-        self._samples: deque[Sample] = deque(maxlen=KEPT)
+        self._samples: deque[RunSample] = deque(maxlen=KEPT)
         self._moved: dict[str, tuple[int, int, int]] = {}
         """Step -> its watermark, and the wall clock and the records read when it was there first."""
         self._begun: int | None = None
         """The wall clock of the first sample."""
         self._lock = Lock()
 
-    def note(self, sample: Sample) -> None:
+    def note(self, sample: RunSample) -> None:
         """Add a sample; one of the last epoch replaces it, one of an earlier epoch is ignored."""
         with self._lock:
             samples = self._samples
@@ -60,13 +60,13 @@ class Course:
                     self._moved[name] = figures.watermark, sample.clock, sample.records_in
 
     @property
-    def samples(self) -> list[Sample]:
+    def samples(self) -> list[RunSample]:
         """The samples that are kept, oldest first."""
         with self._lock:
             return list(self._samples)
 
     @property
-    def last(self) -> Sample | None:
+    def last(self) -> RunSample | None:
         """The last sample; None before the first epoch."""
         with self._lock:
             return self._samples[-1] if self._samples else None
@@ -87,7 +87,7 @@ class Course:
             counts["dropped_late"],
             counts["duplicates"],
             counts["dead_letters"],
-            EventTime.of(last.watermark),
+            ChartedTime.of(last.watermark),
             shown_span(last.lag),
             shown_bytes(state),
         )
@@ -98,7 +98,7 @@ class Course:
         last, first = samples[-1], _before(samples)
         return [self._step(name, last.steps[name], first, last, running) for name in last.steps]
 
-    def _step(self, name: str, its: StepFigures, first: Sample, last: Sample, running: bool) -> StepRow:
+    def _step(self, name: str, its: StepFigures, first: RunSample, last: RunSample, running: bool) -> StepRow:
         was = first.steps.get(name, StepFigures(name))
         return StepRow(
             step=name,
@@ -111,14 +111,14 @@ class Course:
             duplicates=its.duplicates,
             dead_letters=its.dead_letters,
             timers=its.timers,
-            watermark=None if its.watermark is None else EventTime.of(its.watermark),
+            watermark=None if its.watermark is None else ChartedTime.of(its.watermark),
             lag="" if its.lag is None else shown_span(its.lag),
             state="" if its.state_bytes is None else shown_bytes(its.state_bytes),
             still=self._still(name, last),
             still_at_first=self._moved.get(name, (0, 0, 0))[1] == self._begun,
         )
 
-    def _still(self, name: str, last: Sample) -> float | None:
+    def _still(self, name: str, last: RunSample) -> float | None:
         """Seconds for which the watermark of a step has not moved though records were read; None if it moves."""
         watermark, since, read = self._moved.get(name, (MAX_TIMESTAMP, 0, 0))
         seconds = (last.clock - since) / 1e6
@@ -157,22 +157,22 @@ class Course:
 _LOST = ("late", "dropped_late", "duplicates", "dead_letters")
 
 
-def _before(samples: Sequence[Sample]) -> Sample:
+def _before(samples: Sequence[RunSample]) -> RunSample:
     """The sample from which rates are counted: about ten seconds before the last."""
     last = samples[-1]
     return next((sample for sample in samples if last.clock - sample.clock <= _RATES_OVER), last)
 
 
-def _rate(before: int, after: int | None, first: Sample, last: Sample) -> float | None:
+def _rate(before: int, after: int | None, first: RunSample, last: RunSample) -> float | None:
     if after is None or last.clock <= first.clock:
         return None
     return max(0.0, (after - before) / ((last.clock - first.clock) / 1e6))
 
 
-def _thinned(samples: list[Sample]) -> list[Sample]:
+def _thinned(samples: list[RunSample]) -> list[RunSample]:
     """At most `DRAWN` of the samples, evenly, with the last.
 
-    >>> [len(_thinned([Sample(n, n, 0, 0, 0, 0, {}) for n in range(count)])) for count in (10, 150, 151, 600)]
+    >>> [len(_thinned([RunSample(n, n, 0, 0, 0, 0, {}) for n in range(count)])) for count in (10, 150, 151, 600)]
     [10, 150, 76, 150]
     """
     step = -(-len(samples) // DRAWN)

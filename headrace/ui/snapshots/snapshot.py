@@ -37,7 +37,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Status:
     """Whether a pipeline runs, in a word and in a sentence."""
 
     phase: Phase
@@ -47,7 +47,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class EventTime:
+class ChartedTime:
     """A time in event time, as text and for charts."""
 
     text: str
@@ -55,11 +55,11 @@ class EventTime:
     """Seconds since 1970; None at the ends of time."""
 
     @classmethod
-    def of(cls, timestamp: int) -> EventTime:
+    def of(cls, timestamp: int) -> ChartedTime:
         """The time of a timestamp in microseconds UTC.
 
-        >>> EventTime.of(1_500_000), EventTime.of(MAX_TIMESTAMP).seconds
-        (EventTime(text='1970-01-01 00:00:01', seconds=1.5), None)
+        >>> ChartedTime.of(1_500_000), ChartedTime.of(MAX_TIMESTAMP).seconds
+        (ChartedTime(text='1970-01-01 00:00:01', seconds=1.5), None)
         """
         inside = MIN_TIMESTAMP < timestamp < MAX_TIMESTAMP
         return cls(shown_time(timestamp), timestamp / 1e6 if inside else None)
@@ -78,7 +78,7 @@ class Totals:
     dropped: int
     duplicates: int
     dead_letters: int
-    watermark: EventTime
+    watermark: ChartedTime
     lag: str
     """How far the least watermark is behind the greatest timestamp read, as text."""
     state: str
@@ -99,7 +99,7 @@ class StepRow:
     duplicates: int | None
     dead_letters: int | None
     timers: int | None
-    watermark: EventTime | None
+    watermark: ChartedTime | None
     lag: str
     state: str
     still: float | None
@@ -113,8 +113,8 @@ class WatermarkRow:
     """The watermarks of a computation, and what they wait for."""
 
     step: str
-    input: EventTime
-    output: EventTime
+    input: ChartedTime
+    output: ChartedTime
     held_by: str
     """The key whose hold the output watermark waits for; empty if there is none."""
     waits_for: str
@@ -214,7 +214,7 @@ class StoredFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class PipelineSnapshot:
     """Everything that the page shows of a pipeline without being asked for more."""
 
     title: str
@@ -222,7 +222,7 @@ class Snapshot:
     """Where the checkpoint is; empty if there is none."""
     live: bool
     """Whether the run itself serves the page, so that the durations of epochs are known."""
-    standing: Standing
+    status: Status
     epoch: int | None = None
     totals: Totals | None = None
     steps: Sequence[StepRow] = ()

@@ -14,7 +14,7 @@ from headrace.sdk.model.short_text import text_of
 from headrace.ui.snapshots.causes import Causes
 from headrace.ui.snapshots.checkpoint_report import json_value, purpose_of_hold
 from headrace.ui.snapshots.snapshot import (
-    EventTime,
+    ChartedTime,
     IntervalRow,
     LevelRow,
     PendingRow,
@@ -75,8 +75,8 @@ def _watermarks(view: CheckpointView, commit: Manifest) -> list[WatermarkRow]:
     return [
         WatermarkRow(
             each.computation,
-            EventTime.of(each.input),
-            EventTime.of(each.output),
+            ChartedTime.of(each.input),
+            ChartedTime.of(each.output),
             holder_of(each.computation),
             causes.text(each.computation),
         )

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import islice
+from typing import TypeAlias
 
 from headrace.lowlevel import CheckpointView
 from headrace.lowlevel.checkpoint.inspection.values import StoredLine, StoredState
@@ -15,7 +16,6 @@ from headrace.lowlevel.coders.coder import STANDARD_KEYS, key_hash_of
 from headrace.lowlevel.watermarks.explain import date_of
 from headrace.sdk.model.short_text import text_of
 from headrace.sdk.recording.checkpoint_recording import recording_at
-from headrace.sdk.recording.recording import Recording
 from headrace.sdk.recording.state_snapshot import has_windows
 from headrace.sdk.visualization.plots.page import page
 from headrace.sdk.visualization.plots.panel import panels
@@ -61,11 +61,8 @@ class KeyList:
     """The next timers of the step."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyEntry:
-    """One thing that is stored of a key, as name -> text."""
-
-    fields: dict[str, str]
+KeyEntry: TypeAlias = dict[str, str]
+"""One thing that is stored of a key, as name -> text."""
 
 
 def largest_keys(view: CheckpointView, step: str, most: int = LISTED) -> KeyList:
@@ -86,7 +83,7 @@ def largest_keys(view: CheckpointView, step: str, most: int = LISTED) -> KeyList
         entries[name] = entries.get(name, 0) + 1
         if size is not None:
             sizes[name] = sizes.get(name, 0) + size
-    rows = (KeyRow(_written(keys[name]), name, count, sizes.get(name)) for name, count in entries.items())
+    rows = (KeyRow(_key_text(keys[name]), name, count, sizes.get(name)) for name, count in entries.items())
     largest = nlargest(most, rows, lambda row: (row.bytes or 0, row.entries))
     return KeyList(view.manifest.epoch, largest, scanned, complete, _timers(view, step))
 
@@ -96,10 +93,10 @@ def _id(key: object) -> str:
     return key_hash_of(STANDARD_KEYS.encode(key)).hex()
 
 
-def _written(key: object) -> str:
+def _key_text(key: object) -> str:
     r"""A key as text. One that is a text is in quotes where it would be taken for something else, or cannot be seen.
 
-    >>> [_written(key) for key in ("red", 7, "7", " ", "a\nb", ("red", 7))]
+    >>> [_key_text(key) for key in ("red", 7, "7", " ", "a\nb", ("red", 7))]
     ['red', '7', "'7'", "' '", "'a\\nb'", "('red', 7)"]
     """
     is_plain = not isinstance(key, str) or (
@@ -120,7 +117,7 @@ def _entries(view: CheckpointView, step: str) -> Iterator[tuple[object, int | No
 def _timers(view: CheckpointView, step: str, most: int = 10) -> list[dict[str, object]]:
     return [
         {
-            "key": _written(timer.key),
+            "key": _key_text(timer.key),
             "for": purpose_of(view, timer),
             "clock": timer.domain.name.lower().replace("_", " "),
             "due": instant(timer.timestamp),
@@ -148,14 +145,13 @@ def first_keys(view: CheckpointView, step: str, most: int) -> dict[str, list[Key
     require_step(view, step)
     found: dict[str, list[KeyEntry]] = {}
     for state in islice(view.states(step), most):
-        found.setdefault(_written(state.key), []).extend(_of_state(view, step, state))
+        found.setdefault(_key_text(state.key), []).extend(_of_state(view, step, state))
     for line in islice(view.lines(step), most):
-        columns = KeyEntry({name: column_text(name, value) for name, value in line.columns.items()})
-        found.setdefault(_written(line.key), []).append(columns)
+        found.setdefault(_key_text(line.key), []).append(_of_line(line))
     for timer in view.timers(step, limit=most):
         due = timer.domain.name.lower().replace("_", " ")
-        fields = {"cell": "timer", "for": purpose_of(view, timer), "due": f"{date_of(timer.timestamp)} ({due})"}
-        found.setdefault(_written(timer.key), []).append(KeyEntry(fields))
+        entry = {"cell": "timer", "for": purpose_of(view, timer), "due": f"{date_of(timer.timestamp)} ({due})"}
+        found.setdefault(_key_text(timer.key), []).append(entry)
     return dict(islice(found.items(), most))
 
 
@@ -171,10 +167,11 @@ def _entries_of(
     view: CheckpointView, step: str, state: StoredState | None, lines: Iterable[StoredLine]
 ) -> list[KeyEntry]:
     found = [] if state is None else list(_of_state(view, step, state))
-    return found + [
-        KeyEntry({name: column_text(name, value) for name, value in line.columns.items()})
-        for line in islice(lines, LISTED)
-    ]
+    return [*found, *map(_of_line, islice(lines, LISTED))]
+
+
+def _of_line(line: StoredLine) -> KeyEntry:
+    return {name: column_text(name, value) for name, value in line.columns.items()}
 
 
 def _meanings(key: str) -> Iterator[object]:
@@ -193,12 +190,12 @@ def _of_state(view: CheckpointView, step: str, state: StoredState) -> Iterator[K
     if isinstance(state.state, bytes):
         coder = view.coder_of(step)
         if coder is None:
-            yield KeyEntry({"cell": "state", **_contents(state.state)})
+            yield {"cell": "state", **_contents(state.state)}
         else:
-            yield KeyEntry({"cell": "state", "value": value_text(coder.decode(state.state))})
+            yield {"cell": "state", "value": value_text(coder.decode(state.state))}
     of_windows = has_windows(view, step)
     for name, data in state.cells.items():
-        yield KeyEntry({**cell_names(name, of_windows), **_contents(data)})
+        yield {**cell_names(name, of_windows), **_contents(data)}
 
 
 def _contents(data: bytes) -> dict[str, str]:
@@ -214,7 +211,7 @@ def require_step(view: CheckpointView, step: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedStep:
+class DrawableStep:
     """A step that can be drawn, and its keys, the one with the most elements first."""
 
     step: str
@@ -223,15 +220,14 @@ class RecordedStep:
     keys: Sequence[str]
 
 
-def recorded_steps(place: str, key: str | None = None) -> list[RecordedStep]:
+def recorded_steps(place: str, key: str | None = None) -> list[DrawableStep]:
     """The steps that can be drawn; the key is the secret of a signed checkpoint, None for that of the environment."""
     return [
-        RecordedStep(step.label, step.standing is None, step.summary(), step.keys()[:LISTED])
+        DrawableStep(step.label, step.standing is None, step.summary(), step.keys()[:LISTED])
         for step in recording_at(place, key).steps
     ]
 
 
 def panes_page(place: str, step: str | None, key: str | None, secret: str | None = None) -> str:
     """The page that plays the run of a step and a key, see `recorded_steps`. Raises `RecordingError`."""
-    recording: Recording = recording_at(place, secret)
-    return page(panels(recording, step, key, None))
+    return page(panels(recording_at(place, secret), step, key, None))

@@ -23,7 +23,7 @@ from headrace.runners.engine.driver.epoch import epoch_spec, run_tasks, state_af
 from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.driver.outcome import Outcome
 from headrace.runners.engine.driver.planning import Plan, Planner
-from headrace.runners.engine.driver.progress import EpochTiming, hot_keys, measured, progress_of
+from headrace.runners.engine.driver.progress import EpochTiming, engine_metrics, hot_keys, progress_of
 from headrace.runners.engine.driver.recovery import Recovery
 from headrace.runners.engine.driver.running_topology import RunningTopology
 from headrace.runners.engine.driver.snapshot_schedule import SnapshotSchedule
@@ -145,7 +145,9 @@ class Driver:
 
     def _metrics(self) -> MetricValues:
         """Metrics of user code and of the engine."""
-        return added(self._state.metrics, measured(self._topology, self._state, self._state_sizes))
+        state = self._state
+        own = engine_metrics(state.counters, state.watermarks, state.injectors, state.clock, self._state_sizes)
+        return added(state.metrics, own)
 
     # One epoch
 

@@ -15,6 +15,7 @@ from headrace.lowlevel.metric_cells import Cell, CounterCell, GaugeCell
 from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.watermarks.propagation import InjectorProgress
 from headrace.runners.engine.driver.journal import JournalState
 from headrace.runners.engine.messages import add_counters
 from headrace.runners.engine.options import EpochProgress
@@ -115,33 +116,41 @@ def summed(old: Mapping[str, Mapping[str, int]], new: Mapping[str, Mapping[str, 
     return total
 
 
-def measured(topology: Topology, state: JournalState, sizes: Mapping[str, int]) -> MetricValues:
+def engine_metrics(
+    counters: Mapping[str, Mapping[str, int]],
+    watermarks: Mapping[str, int],
+    injectors: Mapping[str, InjectorProgress],
+    clock: int,
+    sizes: Mapping[str, int],
+) -> MetricValues:
     """The metrics of the engine by step: computation, injector stream or sink.
 
     Args:
-        topology: The current topology.
-        state: The last commit.
+        counters: The counters of a commit.
+        watermarks: Computation -> its input watermark at the commit.
+        injectors: The progress of each injector at the commit.
+        clock: The wall clock of the commit.
         sizes: Computation -> bytes of state at the start of the last epoch.
     """
     cells: MetricValues = {}
-    for name, counters in state.counters.items():
-        renamed = {_renamed(topology, name, counter): amount for counter, amount in counters.items()}
-        cells[name] = {_metric("counter", counter): CounterCell(amount) for counter, amount in renamed.items()}
-    greatest = max((progress.greatest for progress in state.injectors.values()), default=MIN_TIMESTAMP)
-    for name, watermark in state.watermarks.items():
-        cells.setdefault(name, {}).update(_progress(watermark, greatest, state.clock))
-    for stream, progress in state.injectors.items():
-        cells.setdefault(stream, {}).update(_progress(progress.watermark, progress.greatest, state.clock))
+    for name, amounts in counters.items():
+        renamed = {_metric_of(counter, name in injectors): amount for counter, amount in amounts.items()}
+        cells[name] = {_metric("counter", metric): CounterCell(amount) for metric, amount in renamed.items()}
+    greatest = max((progress.greatest for progress in injectors.values()), default=MIN_TIMESTAMP)
+    for name, watermark in watermarks.items():
+        cells.setdefault(name, {}).update(_progress(watermark, greatest, clock))
+    for stream, progress in injectors.items():
+        cells.setdefault(stream, {}).update(_progress(progress.watermark, progress.greatest, clock))
     for name, size in sizes.items():
-        cells.setdefault(name, {})[_metric("gauge", "state_bytes")] = GaugeCell(size, state.clock)
+        cells.setdefault(name, {})[_metric("gauge", "state_bytes")] = GaugeCell(size, clock)
     return cells
 
 
-def _renamed(topology: Topology, name: str, counter: str) -> str:
-    """The metric of a counter: records of an injector are output of that step, records of other steps are input."""
+def _metric_of(counter: str, is_injector: bool) -> str:
+    """The metric of a counter: records of an injector are its output; records of other steps, and rows, are input."""
     if counter == "records":
-        return "records_out" if name in topology.injectors else "records_in"
-    return "records_in" if counter == "rows" and name in topology.sinks else counter
+        return "records_out" if is_injector else "records_in"
+    return "records_in" if counter == "rows" else counter
 
 
 def _progress(watermark: int, greatest: int, clock: int) -> dict[Metric, Cell]:

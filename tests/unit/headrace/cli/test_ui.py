@@ -90,10 +90,11 @@ def test_a_run_serves_its_page_and_says_where(tmp_path: Path) -> None:
     with command(tmp_path, "run", "slow.py", *options, "--ui=0") as running:
         port = port_in(running.stderr)
         [shown] = live(port)
-        while shown["snapshot"]["epoch"] is None or shown["snapshot"]["stored"] is None:
+        # A commit may be read from the checkpoint before the run has reported it.
+        while shown["snapshot"]["status"]["phase"] == "starting" or shown["snapshot"]["stored"] is None:
             [shown] = live(port)
         assert shown["snapshot"]["title"] == "slow.py"
-        assert shown["snapshot"]["standing"]["phase"] == "running"
+        assert shown["snapshot"]["status"]["phase"] == "running"
         assert [row["step"] for row in shown["snapshot"]["stored"]["watermarks"]] == ["Sum"]
         graph = json.loads(asked(port, "/pipelines/0/graph.json").text)
         assert {box["step"] for box in graph["across"]["boxes"]} == {"Numbers", "Slowly", "Sum"}
@@ -107,13 +108,13 @@ def test_the_page_of_a_run_that_fails_says_so_and_why(tmp_path: Path) -> None:
     (tmp_path / "failing.py").write_text(FAILING)
     options = ["--runner=LocalRunner", "--max_records_per_epoch=2", "--no-progress"]
     with command(tmp_path, "run", "failing.py", *options, "--ui=0") as running:
-        port, standing = port_in(running.stderr), dict[str, Any]()
+        port, status = port_in(running.stderr), dict[str, Any]()
         with suppress(OSError, HTTPException):
-            while standing.get("phase") in (None, "unread", "empty", "starting", "running"):
-                standing = live(port)[0]["snapshot"]["standing"]
+            while status.get("phase") in (None, "unread", "empty", "starting", "running"):
+                status = live(port)[0]["snapshot"]["status"]
         assert running.wait(timeout=30) == 1
-    assert standing["phase"] == "failed"
-    assert "a number that is refused" in standing["sentence"]
+    assert status["phase"] == "failed"
+    assert "a number that is refused" in status["sentence"]
 
 
 def test_checkpoints_of_one_name_are_told_apart(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.ui import pipelines
+from headrace.ui import checkpoint_reader
 
 
 @pytest.fixture
@@ -18,5 +18,5 @@ def an_hour_passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     clocks = SimpleNamespace(
         monotonic=lambda: time.monotonic() + 3600 * len(hours), thread_time=time.thread_time, time=time.time
     )
-    monkeypatch.setattr(pipelines, "time", clocks)
+    monkeypatch.setattr(checkpoint_reader, "time", clocks)
     return lambda: hours.append(1)

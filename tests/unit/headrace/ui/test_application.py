@@ -54,7 +54,7 @@ def test_one_document_has_all_pipelines(server: PageServer) -> None:
     pipelines = news(server.port)
     assert [each["snapshot"]["title"] for each in pipelines] == ["ended", "broken", "here"]
     assert pipelines[0]["snapshot"]["totals"]["records_in"] == 21
-    assert pipelines[2]["snapshot"]["standing"]["phase"] == "starting"
+    assert pipelines[2]["snapshot"]["status"]["phase"] == "starting"
 
 
 def test_what_is_known_is_not_sent_again(server: PageServer) -> None:
@@ -261,7 +261,7 @@ def test_a_checkpoint_that_is_gone_is_an_answer_too(tmp_path: Path) -> None:
     pipeline = StoredPipeline(str(tmp_path / "nothing"))
     with PageServer([pipeline], "127.0.0.1", 0) as serving:
         [pipeline] = news(serving.port)
-        assert pipeline["snapshot"]["standing"]["phase"] == "unreadable"
+        assert pipeline["snapshot"]["status"]["phase"] == "unreadable"
         answer = asked(serving.port, "/pipelines/0/keys.json?step=Sum")
         assert answer.status == 503
         assert "there is no checkpoint" in json.loads(answer.text)["error"]

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+from headrace.lowlevel import BoundedInjector, CallSink, CheckpointView, Computation, Context, Record, Topology
 from headrace.lowlevel.metric import ENGINE, Metric
 from headrace.lowlevel.metric_cells import CounterCell, GaugeCell
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.runners.engine.options import EpochProgress
+from headrace.runners.engine.options import EpochProgress, RunOptions
+from headrace.runners.local import LocalRunner
 from headrace.runners.reporting.figures import StepFigures
 from headrace.ui.snapshots.course import BARS, BETWEEN_COMMITS, DRAWN, KEPT, Course
-from headrace.ui.snapshots.samples import Sample, sample_of_progress
+from headrace.ui.snapshots.samples import RunSample, sample_of_commit, sample_of_progress
 
 SECOND = 1_000_000
 
 
+class Each(Computation):
+    def process_record(self, record: Record, context: Context) -> None:
+        context.produce("out", record.value, record.timestamp)
+
+
 def sample(
     second: int, read: int, watermark: int = 0, seconds: float | None = None, epoch: int | None = None
-) -> Sample:
+) -> RunSample:
     steps = {"Sum": StepFigures("Sum", records_in=read, watermark=watermark, late=2, dead_letters=1)}
     phases = {} if seconds is None else {"tasks": seconds}
     number = second if epoch is None else epoch
-    return Sample(number, second * SECOND, read, read // 10, watermark, 99 * SECOND, steps, False, seconds, phases)
+    return RunSample(number, second * SECOND, read, read // 10, watermark, 99 * SECOND, steps, False, seconds, phases)
 
 
-def course(*samples: Sample) -> Course:
+def course(*samples: RunSample) -> Course:
     found = Course()
     for each in samples:
         found.note(each)
@@ -106,3 +116,22 @@ def test_a_watermark_that_stood_when_it_was_first_seen_may_have_stood_for_longer
     assert (stood.steps(True)[0].still, stood.steps(True)[0].still_at_first) == (58.0, True)
     moved = course(*(sample(second, 100 * second, watermark=min(second, 9)) for second in range(1, 60)))
     assert (moved.steps(True)[0].still, moved.steps(True)[0].still_at_first) == (50.0, False)
+
+
+def test_the_figures_of_a_commit_are_those_that_its_run_has_reported(tmp_path: Path) -> None:
+    topology = Topology()
+    topology.injector("early", BoundedInjector([(("a", n), n * SECOND) for n in range(20)], max_delay=0))
+    topology.injector("late", BoundedInjector([(("b", n), (90 + n) * SECOND) for n in range(7)], max_delay=0))
+    topology.computation("each", Each(), dict.fromkeys(["early", "late"], lambda pair: pair[0]), ["out"])
+    topology.sink("rows", "out", CallSink(lambda epoch, rows: None))
+    reported: list[EpochProgress] = []
+    options = RunOptions(checkpoint=str(tmp_path), max_records_per_epoch=2, progress=reported.append)
+    LocalRunner().run_topology(topology, options)
+    stored = {commit.epoch: sample_of_commit(commit) for commit in CheckpointView.of(str(tmp_path)).commits()}
+    compared = [sample_of_progress(progress) for progress in reported if progress.epoch in stored]
+    assert compared
+    for sample in compared:
+        steps = {name: replace(step, state_bytes=None) for name, step in sample.steps.items()}
+        found = stored[sample.epoch]
+        assert dict(found.steps) == steps
+        assert (found.records_in, found.records_out, found.lag) == (sample.records_in, sample.records_out, sample.lag)

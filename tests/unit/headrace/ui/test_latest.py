@@ -8,8 +8,9 @@ from unittest.mock import patch
 
 from headrace.lowlevel.errors import CheckpointError
 from headrace.ui import latest
-from headrace.ui.latest import Latest
-from headrace.ui.pipelines import CheckpointReader, StoredPipeline
+from headrace.ui.checkpoint_reader import CheckpointReader
+from headrace.ui.latest import LatestSnapshot
+from headrace.ui.pipelines import StoredPipeline
 from headrace.ui.server import PageServer
 from tests.pageruns import news
 
@@ -31,7 +32,7 @@ def test_a_store_that_does_not_answer_keeps_no_other_pipeline_waiting() -> None:
         told = asked_at_once(server.port)
         assert told == ["The checkpoint is being read.", "The checkpoint cannot be read: quick is empty"]
         answer.set()
-        assert [each["snapshot"]["standing"]["phase"] for each in news(server.port)] == ["unreadable"] * 2
+        assert [each["snapshot"]["status"]["phase"] for each in news(server.port)] == ["unreadable"] * 2
 
 
 def asked_at_once(port: int) -> list[str]:
@@ -39,7 +40,7 @@ def asked_at_once(port: int) -> list[str]:
     ended = time.monotonic() + 20
     while time.monotonic() < ended:
         with patch("tests.pageruns.UNREAD", "no sentence has this"):
-            told = [each["snapshot"]["standing"]["sentence"] for each in news(port)]
+            told = [each["snapshot"]["status"]["sentence"] for each in news(port)]
         if "cannot be read" in told[1]:
             break
     return told
@@ -55,8 +56,8 @@ def test_those_who_ask_at_the_same_time_get_one_snapshot() -> None:
         return "new"
 
     with patch.object(latest, "PATIENCE", 20.0):
-        snapshots = Latest(make, "old")
-        readers = [threading.Thread(target=lambda: found.append(snapshots.told().text)) for _ in range(5)]
+        snapshots = LatestSnapshot(make, "old")
+        readers = [threading.Thread(target=lambda: found.append(snapshots.current().text)) for _ in range(5)]
         for reader in readers:
             reader.start()
         begun.wait(20)
@@ -77,4 +78,4 @@ def test_a_page_that_fails_says_so_and_goes_on() -> None:
     ):
         for _ in range(2):
             [shown] = news(server.port)
-            assert shown["snapshot"]["standing"]["sentence"] == "This page has failed with ZeroDivisionError: a fault"
+            assert shown["snapshot"]["status"]["sentence"] == "This page has failed with ZeroDivisionError: a fault"

@@ -1,4 +1,4 @@
-"""Snapshots of checkpoints and of a run: standing, figures, what watermarks wait for, key intervals, the graph."""
+"""Snapshots of checkpoints and of a run: status, figures, what watermarks wait for, key intervals, the graph."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ import pytest
 from headrace.lowlevel import StepError, Topology
 from headrace.lowlevel.storage.local_objects import LocalObjects
 from headrace.runners.engine.options import EpochProgress
-from headrace.ui import pipelines
-from headrace.ui.pipelines import CheckpointReader, NothingStoredError, RunningPipeline, StoredPipeline
-from headrace.ui.snapshots.driver_process import is_alive
-from headrace.ui.snapshots.snapshot import Phase, Snapshot
-from headrace.ui.snapshots.standing import standing_of
+from headrace.ui import checkpoint_reader, pipelines
+from headrace.ui.checkpoint_reader import CheckpointReader
+from headrace.ui.pipelines import NothingStoredError, RunningPipeline, StoredPipeline
+from headrace.ui.snapshots.snapshot import Phase, PipelineSnapshot
+from headrace.ui.snapshots.status import is_alive, status_of
 from tests.pageruns import finished, scores, stopped
 
 
-def seen(place: str, alive: bool | None = False) -> Snapshot:
+def seen(place: str, alive: bool | None = False) -> PipelineSnapshot:
     with patch.object(pipelines, "is_alive", lambda owner: alive):
         return StoredPipeline(place).snapshot()
 
@@ -41,7 +41,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_a_run_that_has_ended(ended: str) -> None:
     shown = seen(ended)
-    assert (shown.title, shown.standing.phase, shown.live) == ("scores", Phase.FINISHED, False)
+    assert (shown.title, shown.status.phase, shown.live) == ("scores", Phase.FINISHED, False)
     assert shown.totals is not None
     assert (shown.totals.records_in, shown.totals.dropped, shown.totals.late) == (21, 1, 1)
     assert (shown.totals.watermark.text, shown.totals.in_rate) == ("the end", None)
@@ -52,8 +52,8 @@ def test_a_run_that_has_ended(ended: str) -> None:
 
 def test_a_run_whose_driver_has_ended_says_so_and_what_its_watermarks_wait_for(broken: str) -> None:
     shown = seen(broken)
-    assert shown.standing.phase is Phase.DEAD
-    assert "the same command goes on from the last commit" in shown.standing.sentence
+    assert shown.status.phase is Phase.DEAD
+    assert "the same command goes on from the last commit" in shown.status.sentence
     assert shown.epoch == 7
     assert shown.stored is not None
     rows = {row.step: row for row in shown.stored.watermarks}
@@ -68,15 +68,15 @@ def test_a_run_whose_driver_has_ended_says_so_and_what_its_watermarks_wait_for(b
 
 @pytest.mark.parametrize(("alive", "phase"), [(None, Phase.RUNNING), (True, Phase.RUNNING), (False, Phase.DEAD)])
 def test_a_commit_of_just_now(broken: str, alive: bool | None, phase: Phase) -> None:
-    assert seen(broken, alive).standing.phase is phase
+    assert seen(broken, alive).status.phase is phase
 
 
 @pytest.mark.parametrize(("alive", "phase"), [(None, Phase.SILENT), (True, Phase.WAITING), (False, Phase.DEAD)])
 def test_a_commit_of_long_ago(alive: bool | None, phase: Phase) -> None:
-    assert standing_of(1_000.0, 5_000.0, False, alive).phase is phase
-    assert standing_of(1_000.0, 5_000.0, True, alive).phase is Phase.FINISHED
-    assert standing_of(None, 5_000.0, False, alive).phase is (Phase.DEAD if alive is False else Phase.EMPTY)
-    assert standing_of(1_000.0, 5_000.0, False, None, taken=4_990.0).phase is Phase.RUNNING, "another driver goes on"
+    assert status_of(1_000.0, 5_000.0, False, alive).phase is phase
+    assert status_of(1_000.0, 5_000.0, True, alive).phase is Phase.FINISHED
+    assert status_of(None, 5_000.0, False, alive).phase is (Phase.DEAD if alive is False else Phase.EMPTY)
+    assert status_of(1_000.0, 5_000.0, False, None, taken=4_990.0).phase is Phase.RUNNING, "another driver goes on"
 
 
 def test_a_process_that_has_ended_is_known_on_its_own_machine_only() -> None:
@@ -156,7 +156,7 @@ def test_new_commits_are_followed_and_a_new_checkpoint_begins_anew(
     assert pipeline.snapshot().epoch == first.epoch, "it is read once a second at most"
     an_hour_passes()
     later = pipeline.snapshot()
-    assert later.standing.phase is Phase.FINISHED
+    assert later.status.phase is Phase.FINISHED
     assert first.epoch == 7 and later.epoch is not None and later.epoch > 7
     assert later.history is not None and len(later.history.clocks) == first.epoch + 1
     _remove(place)
@@ -211,8 +211,8 @@ def test_a_checkpoint_that_goes_away_is_told_and_what_was_seen_stays(
     _remove(tmp_path / "state")
     an_hour_passes()
     shown = pipeline.snapshot()
-    assert shown.standing.phase is Phase.UNREADABLE
-    assert "there is no checkpoint" in shown.standing.sentence
+    assert shown.status.phase is Phase.UNREADABLE
+    assert "there is no checkpoint" in shown.status.sentence
     assert shown.epoch == 7
 
 
@@ -220,7 +220,7 @@ def test_reading_waits_longer_the_longer_it_took(tmp_path: Path) -> None:
     times = iter([0.0, 0.5, 2.0, 49.0, 51.0, 51.5])
     place = stopped(tmp_path / "state")
     clocks = SimpleNamespace(monotonic=times.__next__, thread_time=iter([0.0, 0.2, 0.2, 0.4]).__next__)
-    with patch.object(pipelines, "time", clocks):
+    with patch.object(checkpoint_reader, "time", clocks):
         reader = CheckpointReader(place, share=0.004)
         assert reader.look(), "at 0.0 s, and it takes a fifth of a second"
         assert [reader.look() for _ in range(3)] == [False, False, True]
@@ -237,7 +237,7 @@ def test_nobody_reads_the_checkpoint_of_a_run_that_nobody_looks_at(tmp_path: Pat
 def test_a_run_without_a_checkpoint_has_figures_and_a_graph(tmp_path: Path) -> None:
     program = scores()
     pipeline = RunningPipeline("scores.py", topology=program.topology)
-    assert pipeline.snapshot().standing.phase is Phase.STARTING
+    assert pipeline.snapshot().status.phase is Phase.STARTING
     scores(progress=pipeline.note).run()
     shown = pipeline.snapshot()
     assert (shown.live, shown.stored, shown.place) == (True, None, "")
@@ -249,14 +249,14 @@ def test_a_run_without_a_checkpoint_has_figures_and_a_graph(tmp_path: Path) -> N
 def test_a_run_that_starts_shows_what_it_continues_and_no_rates(broken: str, tmp_path: Path) -> None:
     """Spark takes half a minute to start; a page that said that nothing is committed would be untrue for so long."""
     first = RunningPipeline("scores.py", str(tmp_path / "state")).snapshot()
-    assert (first.standing.phase, first.epoch, first.totals) == (Phase.STARTING, None, None)
-    assert "first epoch appears here" in first.standing.sentence
-    assert "this is the last commit" not in first.standing.sentence
+    assert (first.status.phase, first.epoch, first.totals) == (Phase.STARTING, None, None)
+    assert "first epoch appears here" in first.status.sentence
+    assert "this is the last commit" not in first.status.sentence
     with patch.object(pipelines, "is_alive", lambda owner: True):
         again = RunningPipeline("scores.py", broken).snapshot()
-    assert (again.title, again.live, again.standing.phase, again.epoch) == ("scores.py", True, Phase.STARTING, 7)
-    assert "this is the last commit" in again.standing.sentence
-    assert again.standing.committed is not None
+    assert (again.title, again.live, again.status.phase, again.epoch) == ("scores.py", True, Phase.STARTING, 7)
+    assert "this is the last commit" in again.status.sentence
+    assert again.status.committed is not None
     assert again.stored is not None and again.stored.epoch == 7
     assert again.totals is not None and (again.totals.records_in, again.totals.in_rate) == (14, None)
 
@@ -265,7 +265,7 @@ def test_a_run_that_fails_before_its_first_epoch_says_so_beside_what_it_continue
     pipeline = RunningPipeline("scores.py", broken)
     pipeline.end(ValueError("no score"))
     shown = pipeline.snapshot()
-    assert (shown.standing.phase, shown.epoch) == (Phase.FAILED, 7)
+    assert (shown.status.phase, shown.epoch) == (Phase.FAILED, 7)
 
 
 def test_without_topology_and_checkpoint_the_graph_says_what_to_do() -> None:
@@ -301,4 +301,4 @@ def test_the_topology_is_only_made_for_a_graph() -> None:
 def test_a_run_whose_epochs_are_long_does_not_wait() -> None:
     pipeline = RunningPipeline("x")
     pipeline.note(EpochProgress(1, 1, 1, 0, 0, 0, int((time.time() - 50) * 1e6), 0, 49.0))
-    assert pipeline.snapshot().standing.phase is Phase.RUNNING
+    assert pipeline.snapshot().status.phase is Phase.RUNNING

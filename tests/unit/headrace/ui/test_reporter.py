@@ -51,7 +51,7 @@ def test_the_page_of_a_run_follows_it(tmp_path: Path, an_hour_passes: Callable[[
         scores(checkpoint=place, progress=look).run()
         last = live(page)
     assert [shown["epoch"] for shown in seen] == [1, 5]
-    assert [shown["standing"]["phase"] for shown in seen] == ["running", "running"]
+    assert [shown["status"]["phase"] for shown in seen] == ["running", "running"]
     assert seen[1]["stored"]["epoch"] == 5
     assert seen[1]["totals"]["records_in"] == 10
     assert last["title"] == "scores.py"
@@ -78,7 +78,7 @@ def test_a_page_that_is_open_is_told_how_the_run_ends(error: BaseException | Non
 
     def ask() -> None:
         while not shown or shown[-1] == "running":
-            shown.append(live(page)["standing"]["phase"])
+            shown.append(live(page)["status"]["phase"])
             time.sleep(0.1)
 
     reader = threading.Thread(target=ask)
@@ -95,7 +95,7 @@ def test_a_run_without_grouping_has_finished_too() -> None:
     _ = pipeline | beam.Create([1, 2]) | beam.Map(str)
     with page:
         pipeline.run()
-    assert page._pipeline.snapshot().standing.phase is Phase.FINISHED
+    assert page._pipeline.snapshot().status.phase is Phase.FINISHED
 
 
 def test_a_run_that_nobody_looks_at_ends_at_once() -> None:
@@ -141,10 +141,10 @@ def test_one_of_several_reporters_is_told_with_what_the_run_has_failed() -> None
     page = PageReporter()
     with pytest.raises(StepError), Reporters(page) as reporters:
         scores(fail_at=14, progress=reporters).run()
-    standing = page._pipeline.snapshot().standing
-    assert standing.phase is Phase.FAILED
-    assert "a score that is refused" in standing.sentence
-    assert standing.committed is not None
+    status = page._pipeline.snapshot().status
+    assert status.phase is Phase.FAILED
+    assert "a score that is refused" in status.sentence
+    assert status.committed is not None
 
 
 def test_the_last_commit_is_read_though_it_is_not_due(tmp_path: Path) -> None:

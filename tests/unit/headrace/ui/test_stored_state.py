@@ -81,7 +81,7 @@ def test_every_key_of_the_list_leads_to_its_state(odd: CheckpointView) -> None:
     assert len(rows) == len({row.id for row in rows}) == len(ODD), "one that looks like another is a key of its own"
     assert {"7", "'7'", "''", "' '", "'a\\nb'", "<script>alert(1)</script>"} <= {row.key for row in rows}
     for row in rows:
-        assert [entry.fields["cell"] for entry in entries_of_id(odd, "lengths", row.id)] == ["state", "last"], row.key
+        assert [entry["cell"] for entry in entries_of_id(odd, "lengths", row.id)] == ["state", "last"], row.key
     assert entries_of_id(odd, "lengths", "nothing") == []
 
 
@@ -91,7 +91,7 @@ def test_a_text_that_looks_like_a_number_is_written_in_quotes(odd: CheckpointVie
 
 
 def test_state_of_plain_values_can_be_read(odd: CheckpointView) -> None:
-    [state, _] = [entry.fields for entry in entries_of_key(odd, "lengths", "' '")]
+    [state, _] = entries_of_key(odd, "lengths", "' '")
     assert state["value"] == "x" * 10
 
 
@@ -127,7 +127,7 @@ def test_what_was_not_looked_at_is_said(cells: CheckpointView) -> None:
 
 @pytest.mark.parametrize("key", ["a", "7", "('red', 1)"])
 def test_a_key_is_written_as_text_or_as_a_program_would(cells: CheckpointView, key: str) -> None:
-    entries = [entry.fields for entry in entries_of_key(cells, "lengths", key)]
+    entries = entries_of_key(cells, "lengths", key)
     assert [entry["cell"] for entry in entries] == ["state", "last"]
     assert entries[1] == {"cell": "last", "bytes": "3"}
 
@@ -154,7 +154,7 @@ def test_lines_of_columns_have_their_fields(tmp_path: Path) -> None:
     view = CheckpointView.of(stopped(tmp_path / "state", earliest=False))
     found = largest_keys(view, "Sum")
     assert {row.key: row.bytes for row in found.keys} == {"red": None, "blue": None}
-    fields = [entry.fields for entry in entries_of_key(view, "Sum", "red")]
+    fields = entries_of_key(view, "Sum", "red")
     assert {"start", "end"} <= fields[0].keys()
     assert "1970-01-01 00:03:00" in {each["end"] for each in fields}
 

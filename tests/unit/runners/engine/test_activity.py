@@ -186,7 +186,7 @@ class TestReporters:
         for first in ("", "epoch 7"):
             if first:
                 display(EpochProgress(7, 3, 2, 0, 0, 0, 0, 0, 0.019))
-            console.print(display._drawn())
+            console.print(display._display())
             shown = console.file.getvalue()
             assert "epoch 8 has been in phase tasks, step 'Enrich', for 60 s" in shown and first in shown
 
@@ -205,21 +205,21 @@ class TestReporters:
     def test_the_page_calls_it_a_long_epoch(self, activity: Activity) -> None:
         page = RunningPipeline("scores")
         page.begin(activity)
-        assert "Epoch 8 has been in phase tasks" in page.snapshot().standing.sentence
+        assert "Epoch 8 has been in phase tasks" in page.snapshot().status.sentence
         page.note(EpochProgress(7, 3, 2, 0, 0, 0, int(time.time() * 1e6), 0, 0.019))
-        standing = page.snapshot().standing
-        assert (standing.phase, standing.sentence) == (
+        status = page.snapshot().status
+        assert (status.phase, status.sentence) == (
             Phase.BUSY,
             "Epoch 8 has been in phase tasks, step 'Enrich', for 60 s.",
         )
         activity.begin_epoch(9)
-        assert page.snapshot().standing.phase is Phase.RUNNING
+        assert page.snapshot().status.phase is Phase.RUNNING
         activity.end_epoch()
         activity.wait()
         self.now += 60
         page.note(EpochProgress(9, 3, 2, 0, 0, 0, 0, 0, 0.019))
-        standing = page.snapshot().standing
-        assert (standing.phase, standing.sentence) == (
+        status = page.snapshot().status
+        assert (status.phase, status.sentence) == (
             Phase.WAITING,
             "The run has waited for input or for a timer for 60 s.",
         )
@@ -248,7 +248,7 @@ def test_a_slow_sink_is_marked() -> None:
         each(slow)
     assert figures(reporter)["headrace_sink_seconds{step=Out}"] == 8.0
     assert page.snapshot().notices == [slow_sink(slow)]
-    console.print(display._drawn())
+    console.print(display._display())
     assert slow_sink(slow) in console.file.getvalue()
     assert slow_sink(EpochProgress(7, 3, 2, 0, 0, 0, 0, 0, 0.4, sinks={"Out": 0.3})) == ""
     assert slow_sink(EpochProgress(7, 3, 2, 0, 0, 0, 0, 0, 8.4, sinks={"Out": 3.0})) == ""
