@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dis
 import os
+import sys
 import sysconfig
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os.path import dirname, join, sep
+from types import FrameType
 
 from headrace.lowlevel.errors import HeadraceError, StepError, StoredClassError
 from headrace.lowlevel.user_exceptions import packed
@@ -63,16 +65,15 @@ def own_traceback(error: BaseException, whole: bool = False) -> str:
     one of user code are left out. Any other error may be a fault of the engine: without user code it has all frames.
     With `whole`, or the environment variable `FULL`, no frames are left out behind the first one of user code.
     """
-    frames = [*traceback.walk_tb(error.__traceback__)]
+    frames = traceback.extract_tb(error.__traceback__)
     if not whole and os.environ.get(FULL) != "1" and _is_refusal(error):
-        while frames and not is_users(frames[-1][0].f_code.co_filename):
+        while frames and not is_users(frames[-1].filename):
             frames.pop()
-    names = [frame.f_code.co_filename for frame, _ in frames]
+    names = [frame.filename for frame in frames]
     otherwise = len(frames) if isinstance(error, HeadraceError) else 0
     inner = next((i for i, name in enumerate(names) if not is_engine(name)), otherwise)
     inner = next((i for i, name in enumerate(names) if is_users(name)), inner)
-    listed = traceback.StackSummary.extract(iter(frames[inner:]))
-    lines = ["Traceback (most recent call last):\n", *listed.format()] if listed else []
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[inner:])] if frames[inner:] else []
     return "".join([*lines, *traceback.format_exception_only(error)])
 
 
@@ -104,3 +105,13 @@ def is_users(filename: str) -> bool:
     """Whether a file name is neither the engine's nor the standard library's, which the engine calls."""
     is_library = filename.startswith((_LIBRARY, "<frozen")) and f"-packages{sep}" not in filename
     return not is_library and not is_engine(filename)
+
+
+def users_line() -> tuple[str, int] | None:
+    """File and number of the line of the program that is executed; None if none of its code is."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return None

@@ -18,8 +18,8 @@ from headrace.lowlevel.errors import HeadraceError, StepError, sendable
 
 _HEAP = 1 << 9
 """Flag of classes that are defined in Python."""
-_OWN = {"step", "key", "value", "cause", "raised", "outcome"}
-"""Attributes of `StepError`."""
+_OWN = {"step", "key", "value", "cause", "raised", "outcome", "__notes__"}
+"""Attributes of `StepError`, and notes, which are in its text."""
 _APART = (StopIteration, StopAsyncIteration, GeneratorExit)
 """Exceptions that control iteration, so they would end a caller's iteration instead of reporting an error."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from copy import copy
 from typing import cast
 
 from headrace.lowlevel.stored_names import named
@@ -17,6 +18,9 @@ class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[obje
     >>> SingleInputTupleCombineFn(min, max).apply([3, 7, 5])
     (3, 7)
     """
+
+    _names: Sequence[str] = ()
+    """What the combiners are called in errors."""
 
     def __init__(self, *combiners: Combining) -> None:
         self._combiners = list(map(curried, combiners))
@@ -48,12 +52,12 @@ class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[obje
     def add_input(self, accumulator: tuple[object, ...], element: object) -> tuple[object, ...]:
         """See `CombineFn`."""
         parts = zip(self._combiners, accumulator, self._elements(element), strict=True)
-        return tuple(combiner.add_input(part, value) for combiner, part, value in parts)
+        return self._each(combiner.add_input(part, value) for combiner, part, value in parts)
 
     def remove_input(self, accumulator: tuple[object, ...], element: object) -> tuple[object, ...]:
         """See `CombineFn`."""
         parts = zip(self._combiners, accumulator, self._elements(element), strict=True)
-        return tuple(combiner.remove_input(part, value) for combiner, part, value in parts)
+        return self._each(combiner.remove_input(part, value) for combiner, part, value in parts)
 
     def is_invertible(self) -> bool:
         """Whether all combiners have an inverse."""
@@ -62,17 +66,30 @@ class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[obje
     def merge_accumulators(self, accumulators: Iterable[tuple[object, ...]]) -> tuple[object, ...]:
         """See `CombineFn`."""
         columns = zip(*accumulators, strict=True)
-        return tuple(
-            combiner.merge_accumulators(column) for combiner, column in zip(self._combiners, columns, strict=True)
-        )
+        parts = zip(self._combiners, columns, strict=True)
+        return self._each(combiner.merge_accumulators(column) for combiner, column in parts)
 
     def compact(self, accumulator: tuple[object, ...]) -> tuple[object, ...]:
         """See `CombineFn`."""
-        return tuple(combiner.compact(part) for combiner, part in zip(self._combiners, accumulator, strict=True))
+        parts = zip(self._combiners, accumulator, strict=True)
+        return self._each(combiner.compact(part) for combiner, part in parts)
 
     def extract_output(self, accumulator: tuple[object, ...]) -> tuple[object, ...]:
         """See `CombineFn`."""
-        return tuple(combiner.extract_output(part) for combiner, part in zip(self._combiners, accumulator, strict=True))
+        parts = zip(self._combiners, accumulator, strict=True)
+        return self._each(combiner.extract_output(part) for combiner, part in parts)
+
+    def _each(self, results: Iterable[object]) -> tuple[object, ...]:
+        """The results of the combiners, in order. An error gets a note that says whose it is."""
+        found: list[object] = []
+        try:
+            found.extend(results)
+        except Exception as error:
+            if len(found) < len(self._names):
+                remedy = "; leave nulls out before, or give them another value" if "NoneType" in str(error) else ""
+                error.add_note(f"while {self._names[len(found)]} was combined{remedy}")
+            raise
+        return tuple(found)
 
     def teardown(self) -> None:
         """See `CombineFn`. All combiners are torn down, even if one fails."""
@@ -99,3 +116,10 @@ class TupleCombineFn(SingleInputTupleCombineFn):
     def with_common_input(self) -> SingleInputTupleCombineFn:
         """The same combiners, each applied to the whole value."""
         return SingleInputTupleCombineFn(*self._combiners)
+
+
+def with_names(combine: TupleCombineFn, names: Sequence[str]) -> TupleCombineFn:
+    """The same combiners with names for errors, such as the fields that they combine."""
+    copied = copy(combine)
+    copied._names = tuple(names)
+    return copied

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from headrace.lowlevel.records.column_batch import ValueSchema
+from headrace.lowlevel.user_errors import users_line
 from headrace.sdk.expressions.batch_view import BatchView
 from headrace.sdk.expressions.expression_tree import (
     ENGINE_FUNCTIONS,
@@ -58,6 +59,7 @@ class Expression(OneLine):
         """What it computes."""
         self.result_name = name if name is not None or not isinstance(node, FieldOf) else node.name
         """Of the field that it makes in a `Select` or a `GroupBy`; None if it has none."""
+        self._line = users_line()
         names = {each.name.partition("_")[0] for each in parts(node) if isinstance(each, FromEngine)}
         take_from_engine(self, names)
 
@@ -76,7 +78,7 @@ class Expression(OneLine):
         return source_of(self.node, names)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.node, self.result_name)
+        return type(self), (self.node, self.result_name), {"_line": self._line}
 
     # What steps ask
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from keyword import iskeyword
 from typing import NamedTuple, TypeAlias, cast
 
+from headrace.lowlevel.python_private import at_line
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.model.row import Row
 
@@ -151,11 +152,16 @@ class Names(dict[str, object]):
         return name
 
 
-def compiled(write: Callable[[Names], str]) -> Callable[..., object]:
+COLUMN_EXPRESSION = "column expression"
+"""What tracebacks call the function of a column expression."""
+
+
+def compiled(write: Callable[[Names], str], line: tuple[str, int] | None = None) -> Callable[..., object]:
     """A function of element, window, timestamp and pane, compiled from one line of Python.
 
     Args:
         write: Returns the source, in terms of `e`, `window`, `timestamp` and `pane`.
+        line: File and number of the line of the program in which tracebacks show the function.
 
     >>> tree = Operation("greater", (FieldOf("delay"), Literal(15)))
     >>> compiled(lambda names: source_of(tree, names))({"delay": 20})
@@ -165,13 +171,17 @@ def compiled(write: Callable[[Names], str]) -> Callable[..., object]:
     source = f"lambda e, window=None, timestamp=None, pane=None: {write(names)}"
     # Names of fields are literals, or checked to be identifiers; everything else is written in this package.
     # A plain dict, as Python looks names up more slowly in a subclass.
-    return cast(Callable[..., object], eval(source, dict(names)))
+    code = compile(source, "<string>", "eval")
+    code = code if line is None else at_line(code, *line, COLUMN_EXPRESSION)
+    return cast(Callable[..., object], eval(code, dict(names)))
 
 
 class OneLine:
     """A function of the element that can be written as one line of Python."""
 
     _function: Callable[..., object] | None = None
+    _line: tuple[str, int] | None = None
+    """File and number of the line of the program that made it, for tracebacks."""
 
     def written(self, names: Names) -> str:
         """The line: an expression in terms of `e`, `window`, `timestamp` and `pane`."""
@@ -180,7 +190,7 @@ class OneLine:
     def as_function(self) -> Callable[..., object]:
         """The compiled function, for loops."""
         if self._function is None:
-            self._function = compiled(self.written)
+            self._function = compiled(self.written, self._line)
         return self._function
 
 

@@ -261,7 +261,10 @@ class _Groups:
                 accumulator, elements = (combine.create_accumulator(), 0) if known is None else known
                 self._folded[group] = _Folded(combine.add_inputs(accumulator, values), elements + len(values))
             except Exception as error:
-                raise failed_step(error, self._step, self._key(group[0]), _culprit(combine, values)) from error
+                culprit = _culprit(combine, values)
+                if culprit is not None and culprit[0] is None:
+                    error.add_note("at the value None; leave such values out before, or give them another value")
+                raise failed_step(error, self._step, self._key(group[0]), *(culprit or (None,))) from error
         self._values = {}
         self._size = 0
 
@@ -290,17 +293,17 @@ class _Groups:
         return self._encoded[name] if isinstance(name, _Encoded) else name
 
 
-def _culprit(combine: Combiner, values: Sequence[object]) -> object:
-    """The first value that the CombineFn cannot add to an empty accumulator; None if there is no such value."""
+def _culprit(combine: Combiner, values: Sequence[object]) -> tuple[object] | None:
+    """The first value that the CombineFn cannot add to those before it, in a tuple; None if there is no such value."""
     try:
-        combine.create_accumulator()
+        accumulator = combine.create_accumulator()
     except Exception:
         return None
     for value in values:
         try:
-            combine.add_input(combine.create_accumulator(), value)
+            accumulator = combine.add_input(accumulator, value)
         except Exception:
-            return value
+            return (value,)
     return None
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from traceback import walk_tb
 from types import TracebackType
 from typing import cast
 
@@ -19,6 +20,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.lowlevel.user_errors import failed_step
 from headrace.lowlevel.user_exceptions import packed
+from headrace.sdk.expressions.expression_tree import COLUMN_EXPRESSION
 from headrace.sdk.functions.changelog import ChangelogFn
 from headrace.sdk.functions.column_do_fn import ColumnDoFn
 from headrace.sdk.functions.do_fn import DoFn
@@ -343,6 +345,17 @@ def _located(error: Exception, loop: Loop) -> Exception:
         cause = f"TypeError: its function returned a value of type {returned[1]}, {_EACH}"
         return StepError(line.label, None, element, cause, packed(error))
     if line.expects is None:
+        _name_fields(error, element)
         return failed_step(error, line.label, None, element)
     cause = f"TypeError: it takes {line.expects}, got {element!r:.200}"
     return StepError(line.label, None, element, cause, packed(error))
+
+
+def _name_fields(error: Exception, element: object) -> None:
+    """Add the names of the fields that there are to the error of a column expression for one that is not there."""
+    if not isinstance(error, KeyError) or not isinstance(element, Mapping) or error.__traceback__ is None:
+        return
+    *_, (last, _) = walk_tb(error.__traceback__)
+    if last.f_code.co_name == COLUMN_EXPRESSION and error.args[0] not in element:
+        there = ", ".join(map(str, element)) or "none"
+        error.add_note(f"the element has no field {error.args[0]!r}; it has {there:.200}")

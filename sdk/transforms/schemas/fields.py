@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from headrace.lowlevel.records.column_batch import ValueSchema
+from headrace.lowlevel.user_errors import users_line
 from headrace.sdk.expressions.batch_view import BatchView
 from headrace.sdk.expressions.expression import Expression as ColumnExpression
 from headrace.sdk.expressions.expression import col
@@ -22,6 +23,7 @@ class Field(OneLine):
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._line = users_line()
 
     def __call__(self, element: object) -> object:
         """The value of the field.

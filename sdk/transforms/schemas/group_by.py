@@ -9,8 +9,9 @@ from typing import TypeAlias, cast
 from headrace.lowlevel.coders.key_types import dynamic_named_tuple
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.records.record import new_tuple
+from headrace.lowlevel.user_errors import users_line
 from headrace.sdk.combinefns.combine_fn import CombineFn, SomeCombineFn
-from headrace.sdk.combinefns.tuples import TupleCombineFn
+from headrace.sdk.combinefns.tuples import TupleCombineFn, with_names
 from headrace.sdk.expressions.batch_view import BatchView
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Tuple, pair
 from headrace.sdk.expressions.expression import Expression as ColumnExpression
@@ -18,6 +19,7 @@ from headrace.sdk.expressions.expression import names_from_engine, take_from_eng
 from headrace.sdk.expressions.expression_tree import Names, OneLine, written
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.model.labels import label_of
 from headrace.sdk.transforms.aggregation.combine import CombinePerKey
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
 from headrace.sdk.transforms.core.par_do import Map, MapTuple
@@ -163,7 +165,8 @@ class GroupAndAggregate(PTransform[Collection, Collection]):
         kinds = tuple_of([grouping.key_type(inputs.element_type), tuple])
         keyed = inputs | "Key" >> Map(_Keyed(grouping.key_function(), values)).with_output_types(kinds)
         combiners = cast("list[Combiner]", [each[1] for each in self._aggregations])
-        combine_fn = TupleCombineFn(*combiners)
+        texts = [f"field {dest!r} (aggregate_field of {label_of(field)})" for field, _, dest in self._aggregations]
+        combine_fn = with_names(TupleCombineFn(*combiners), texts)
         result = _Result((*grouping.fields, *values))
         return keyed | "Combine" >> CombinePerKey(combine_fn) | "Result" >> MapTuple(result)
 
@@ -178,6 +181,8 @@ class _Made(OneLine):
 
     def __init__(self, functions: Iterable[Callable[..., object]]) -> None:
         self._functions = list(functions)
+        lines = {getattr(function, "_line", None) for function in self._functions}
+        self._line = lines.pop() if len(lines) == 1 and None not in lines else users_line()
         take_from_engine(self, names_from_engine(self._functions))
 
     def __getstate__(self) -> dict[str, object]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 import traceback
 
 import pytest
 
 import headrace as beam
+from headrace import col
 from headrace.lowlevel import StepError
 from headrace.lowlevel.user_errors import FULL, own_traceback
 from headrace.runners.local import LocalRunner
@@ -71,3 +73,43 @@ def test_all_frames_are_there_when_asked_for(tmp_path, monkeypatch):
     with pytest.raises(StepError) as caught, beam.Pipeline(LocalRunner()) as pipeline:
         pipeline | beam.io.ReadFromJson(str(path)) | beam.Map(print)
     assert "line_ranges.py" in caught.value.cause
+
+
+class TestColumnExpressions:
+    """Their errors show the line of the program that makes the expression."""
+
+    def caught(self, element, made):
+        with pytest.raises(StepError) as caught, beam.Pipeline(LocalRunner()) as pipeline:
+            pipeline | beam.Create([element, element]) | made | beam.Map(print)
+        return caught.value
+
+    @pytest.mark.parametrize(
+        ("made", "text"),
+        [
+            (beam.Filter(col.prize > 3), "beam.Filter(col.prize > 3)"),
+            (beam.Filter(col("prize") > 3), 'beam.Filter(col("prize") > 3)'),
+            (beam.Map(col.prize), "beam.Map(col.prize)"),
+            (beam.Select("team", double=col.prize * 2), "double=col.prize * 2"),
+            (beam.Select("prize"), 'beam.Select("prize")'),
+            (beam.GroupBy("prize"), 'beam.GroupBy("prize")'),
+            (beam.GroupBy("team").aggregate_field("prize", sum, "total"), 'aggregate_field("prize", sum'),
+        ],
+    )
+    def test_a_misspelt_field(self, made, text):
+        error = self.caught({"team": "red", "price": 3}, made)
+        assert text in error.cause.splitlines()[2]
+        assert f'File "{__file__}", line ' in error.cause.splitlines()[1]
+        assert error.cause.endswith("the element has no field 'prize'; it has team, price\n")
+        assert shown(error).count("the element has no field 'prize'") == 2, "by the error and by its cause"
+        assert "<string>" not in shown(error)
+
+    def test_any_other_error(self):
+        error = self.caught({"price": 3}, beam.Map(col.price / 0))
+        assert "beam.Map(col.price / 0))" in error.cause.splitlines()[2]
+        assert "^" not in error.cause
+
+    def test_after_pickling(self):
+        made = pickle.loads(pickle.dumps(col.prize > 3))
+        with pytest.raises(KeyError) as caught:
+            made({})
+        assert own_traceback(caught.value).count("made = pickle.loads(pickle.dumps(col.prize > 3))") == 1

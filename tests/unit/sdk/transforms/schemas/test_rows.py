@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as beam
+from headrace.lowlevel import StepError
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.transforms.schemas import CoGroup, Join
 from headrace.typehints import TypeCheckError
 from headrace.typehints.row_type import RowTypeConstraint
@@ -172,3 +174,36 @@ def test_a_row_that_was_pickled_or_copied_is_equal_and_apart():
         other.delay = 4
         assert row.delay == 3
     assert pickle.loads(pickle.dumps(beam.Row())) == beam.Row()
+
+
+class TestNulls:
+    """The error names step, key, field and value, wherever the combiner meets them."""
+
+    ROWS = ({"team": "red", "n": 1, "m": 1}, {"team": "red", "n": 1, "m": None})
+
+    @pytest.mark.parametrize("combiner", [sum, max, beam.combiners.MeanCombineFn()])
+    @pytest.mark.parametrize("records", [1, 9])
+    @pytest.mark.parametrize("field", ["m", lambda row: row["m"]])
+    def test_of_a_field_that_is_combined(self, combiner, records, field):
+        options = PipelineOptions(max_records_per_epoch=records)
+        with pytest.raises(StepError) as caught, beam.Pipeline("LocalRunner", options) as pipeline:
+            grouping = (
+                beam.GroupBy("team").aggregate_field("n", sum, "first").aggregate_field(field, combiner, "second")
+            )
+            pipeline | beam.Create(self.ROWS) | grouping
+        error = caught.value
+        assert (error.step, error.key) == ("GroupBy(team)/Combine", ("red",))
+        text = "m" if field == "m" else "<lambda row: row['m']>"
+        note = f"while field 'second' (aggregate_field of {text}) was combined; leave nulls out before, or give them"
+        assert note in error.cause
+        if records == 9 or combiner is not max:
+            assert error.value == (1, None)
+
+    def test_of_a_key_are_named_where_only_two_values_do_not_go_together(self):
+        with pytest.raises(StepError, match="at the value None; leave such values out before") as caught:
+            values(lambda p: p | beam.Create([("red", 1), ("red", None)]) | beam.CombinePerKey(max))
+        assert caught.value.key == "red"
+
+    def test_a_value_of_another_type_is_named(self):
+        with pytest.raises(StepError, match="raised for key 'red' at 'x'"):
+            values(lambda p: p | beam.Create([("red", 1), ("red", "x")]) | beam.CombinePerKey(max))
