@@ -94,7 +94,7 @@ def absent_attribute(module: str, name: str) -> object:
     imported = [target for target in IMPORTED_NAMES.get(parent, "").split() if target.rpartition(".")[2] == name]
     found: object
     if imported or path in RENAMED:
-        found = _named(f"{_ROOT}.{imported[0] if imported else RENAMED[path]}")
+        found = _object_at(f"{_ROOT}.{imported[0] if imported else RENAMED[path]}")
     elif f"{_ROOT}.{path}" in sys.modules:
         found = sys.modules[f"{_ROOT}.{path}"]
     elif name in ABSENT_NAMES.get(parent, "").split() or isinstance(sys.modules[module], AbsentModule):
@@ -108,7 +108,7 @@ def absent_attribute(module: str, name: str) -> object:
     return found
 
 
-def _named(path: str) -> object:
+def _object_at(path: str) -> object:
     """The module of a path, or what a module has under a name."""
     try:
         return import_module(path)

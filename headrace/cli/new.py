@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib.resources import files
 from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated
@@ -14,96 +15,8 @@ from headrace.cli.ending import MisuseError, endings
 
 _TAKEN = sys.stdlib_module_names | {"headrace", "pyspark", "pytest"}
 """Names of modules that a program must not have: it would be imported in place of these modules."""
-_PIPELINE = '''"""Points of each team, minute by minute: what, where, when and how."""
-
-from __future__ import annotations
-
-import json
-
-import headrace as beam
-from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
-from headrace.transforms.window import FixedWindows, TimestampedValue
-
-
-def parse(line: str) -> TimestampedValue:
-    """(team, points), at the time when they were made."""
-    score = json.loads(line)
-    return TimestampedValue((score["team"], score["points"]), score["time"])
-
-
-def sums(lines: beam.PCollection, seconds: int = 60) -> beam.PCollection:
-    """What: sums. Where: in minutes. When: at the end of each, and again for what comes late. How: corrected."""
-    return (
-        lines
-        | "Parse" >> beam.Map(parse)
-        | beam.WindowInto(
-            FixedWindows(seconds),
-            trigger=AfterWatermark(late=AfterCount(1)),
-            accumulation_mode=AccumulationMode.ACCUMULATING,
-            allowed_lateness=600,
-        )
-        | "Sum" >> beam.CombinePerKey(sum)
-    )
-
-
-def row(summed: tuple[str, int], window=beam.DoFn.WindowParam) -> str:
-    """A line of the output."""
-    team, points = summed
-    return f"{window.start.to_utc_datetime():%H:%M:%S} {team} {points}"
-
-
-def pipeline(pipeline: beam.Pipeline) -> None:
-    """The whole, from file to file: `headrace run NAME.py`."""
-    lines = pipeline | beam.io.ReadFromText("scores.jsonl")
-    _ = sums(lines) | "Row" >> beam.Map(row) | beam.io.WriteToText("sums")
-
-
-def made(number: int, time=beam.DoFn.TimestampParam) -> str:
-    """The score of that number, made at that time, as a line."""
-    return json.dumps({"team": ("red", "blue", "green")[number % 3], "points": number % 10, "time": float(time)})
-
-
-def live(pipeline: beam.Pipeline) -> None:
-    """Scores that are made while it runs, 20 a second for a minute: `headrace run NAME.py:live`."""
-    lines = pipeline | beam.io.GenerateSequence(0, 1200, rate=20) | "Score" >> beam.Map(made)
-    _ = sums(lines, seconds=10) | "Row" >> beam.Map(row) | beam.io.WriteToText("live")
-'''
-_DATA = """{"team": "red", "points": 5, "time": 1000}
-{"team": "blue", "points": 7, "time": 1010}
-{"team": "red", "points": 3, "time": 1015}
-{"team": "red", "points": 4, "time": 1075}
-"""
-_TEST = '''"""The sums of a few lines, on time and late, without Spark."""
-
-from __future__ import annotations
-
-import headrace as beam
-from headrace.testing.test_stream import TestStream
-from headrace.testing.util import assert_that, equal_to
-
-from NAME import sums
-
-
-def test_late_points_are_added() -> None:
-    stream = (
-        TestStream()
-        .advance_watermark_to(0)
-        .add_elements(['{"team": "red", "points": 5, "time": 10}'])
-        .advance_watermark_to(60)
-        .add_elements(['{"team": "red", "points": 3, "time": 20}'])
-        .advance_watermark_to_infinity()
-    )
-    with beam.Pipeline("LocalRunner") as pipeline:
-        assert_that(sums(pipeline | stream), equal_to([("red", 5), ("red", 8)]))
-'''
-_README = """# NAME
-
-    headrace run NAME.py --runner=LocalRunner            # in memory, to try it
-    headrace run NAME.py:live --checkpoint=state         # on Spark; kill it, start it again: it goes on
-    headrace inspect state                               # what it keeps
-    headrace draw NAME.py                                # what it looks like
-    python -m pytest                                     # its test, without Spark (pip install pytest)
-"""
+_FILES = ("NAME.py", "test_NAME.py", "scores.jsonl", "README.md")
+"""The files of a project, whose contents are in the folder `new_project`; NAME stands for the name of the project."""
 
 
 def new(
@@ -147,8 +60,9 @@ def _possible_name(name: str) -> str:
 
 
 def _write(folder: Path, name: str) -> None:
-    files = {f"{name}.py": _PIPELINE, f"test_{name}.py": _TEST, "scores.jsonl": _DATA, "README.md": _README}
     folder.mkdir(parents=True, exist_ok=True)
-    for path, text in files.items():
-        (folder / path).write_text(text.replace("NAME", name), encoding="utf-8")
-        typer.echo(f"written: {folder / path}")
+    for template in _FILES:
+        text = files(__package__).joinpath("new_project", f"{template}.txt").read_text("utf-8")
+        path = folder / template.replace("NAME", name)
+        path.write_text(text.replace("NAME", name), encoding="utf-8")
+        typer.echo(f"written: {path}")

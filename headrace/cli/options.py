@@ -6,6 +6,7 @@ import argparse
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from textwrap import fill
 from typing import Annotated
 
@@ -70,57 +71,13 @@ def _kind(entry: OptionEntry) -> str:
     return f"{entry.kind}, {entry.default}" if entry.default else entry.kind
 
 
-_HEAD = """\
-# Options
-
-<!-- Made by `headrace options --markdown > docs/options.md` from where the options are declared. -->
-
-An option is written as `--name=value` on the command line (`headrace run scores.py --latency_aim=5`), in a list of
-flags (`PipelineOptions(["--latency_aim=5"])`) and in error messages. In Python, it can also be a keyword,
-`PipelineOptions(latency_aim=5)`, or an item of `PipelineOptions.from_dictionary({"latency_aim": 5})`. A hyphen in a
-name counts as an underscore. `headrace options` prints the tables of this page; `headrace options scores.py` also
-prints the options that the program declares.
-
-When the pipeline runs, an option that no class declares is refused, and the error suggests the most similar name. So
-is an environment variable whose name is similar to one below. An option of Beam that Headrace does not need has no
-effect; a warning names it. A program declares options of its own in a subclass of `PipelineOptions`:
-
-```python
-from headrace.options.pipeline_options import PipelineOptions
-
-
-class Threshold(PipelineOptions):
-    @classmethod
-    def _add_argparse_args(cls, parser):
-        parser.add_argument("--threshold", type=int, default=10, help="points that count")
-
-
-options = PipelineOptions(["--threshold=3", "--checkpoint=state"])
-print(options.view_as(Threshold).threshold)
-```
-
-```text
-3
-```
-
-A program with a parser of its own first removes its own flags, `known, rest = parser.parse_known_args()`, and then
-calls `PipelineOptions(rest)`. `PipelineOptions()` reads `sys.argv`. It ignores unknown flags there, because they may
-belong to other parts of the program, and refuses only those that look like a misspelled option.
-
-The option `progress` has no flag, because it is a function: the `function` in `PipelineOptions([...],
-progress=function)` is called after each commit with the figures of the run. `progress=False` turns the display in a
-notebook off. For a raw `Topology`, the options of the engine are arguments of `RunOptions`, such as
-`RunOptions(latency_aim=5)`; `--cache_mb` is `cache_bytes` there, and `--no_balance` is `balancer=None`.
-"""
-
-
 def page() -> str:
     """Return the contents of `docs/options.md`."""
     return "\n".join(_lines()) + "\n"
 
 
 def _lines() -> Iterator[str]:
-    yield _HEAD
+    yield files(__package__).joinpath("options_head.md").read_text("utf-8")
     for kind in _OURS:
         yield f"## {kind.__name__}\n"
         yield f"{_about(kind)}\n"

@@ -59,7 +59,7 @@ class Access:
     """Names of this machine, besides addresses, that a request may be for."""
 
     @classmethod
-    def to(cls, host: str) -> Access:
+    def for_host(cls, host: str) -> Access:
         """The rules for a page at a host: this machine needs no token, others need one of 32 random bytes."""
         if is_loopback(host):
             return cls(host, None, frozenset({"localhost"}))

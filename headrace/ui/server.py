@@ -50,7 +50,7 @@ class PageServer:
     def __init__(self, pipelines: Sequence[Pipeline], host: str, port: int) -> None:
         require_libraries()
         self._pipelines, self._host, self.port = pipelines, host, port
-        self.access = Access.to(host)
+        self.access = Access.for_host(host)
         """Who may read the page."""
         self._application: Application | None = None
         self._server: WaitingServer | None = None

@@ -36,7 +36,7 @@ class NotebookDisplay:
     def __init__(
         self, show: Callable[[object], _Handle] | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._show, self._clock = show or _ipython, clock
+        self._show, self._clock = show or _show_in_ipython, clock
         self._rates = Rates()
         self._last: EpochProgress | None = None
         self._next = float("-inf")
@@ -68,7 +68,7 @@ class NotebookDisplay:
             self._handle.update(Picture(standing, self._last, self._rates))
 
 
-def _ipython(shown: object) -> _Handle:
+def _show_in_ipython(shown: object) -> _Handle:
     display = import_module("IPython.display").display
     return cast("_Handle", display(shown, display_id=True))
 

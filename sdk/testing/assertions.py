@@ -226,7 +226,7 @@ class _WithoutRetracted:
         kept: list[tuple[object, object]] = []
         retractions: list[tuple[object, object]] = []
         for element in actual:
-            is_retraction, compared = _change(element)
+            is_retraction, compared = _compared_value(element)
             (retractions if is_retraction else kept).append((compared, element))
         for compared, element in retractions:
             found = next((i for i, (other, _) in enumerate(kept) if other == compared), None)
@@ -241,7 +241,7 @@ class _WithoutRetracted:
         self._matcher([element.value if isinstance(element, Change) else element for _, element in kept])
 
 
-def _change(element: object) -> tuple[bool, object]:
+def _compared_value(element: object) -> tuple[bool, object]:
     """Whether an element is a retraction, and the value that a pane and its retraction have in common."""
     if isinstance(element, TestWindowedValue):
         return element.pane_info.is_retraction, (element.value, element.windows)

@@ -22,7 +22,7 @@ class Cause(NamedTuple):
     text: str
 
 
-def _told(timestamp: int) -> str:
+def _time_text(timestamp: int) -> str:
     return "the beginning of time" if timestamp <= MIN_TIMESTAMP else shown_time(timestamp)
 
 
@@ -44,7 +44,7 @@ class Causes:
 
     def text(self, step: str) -> str:
         """The oldest cause of a computation's input watermark, of equally old ones the nearest; empty for none."""
-        causes = [cause for cause in self._before(step) if cause.timestamp < MAX_TIMESTAMP]
+        causes = [cause for cause in self._causes_before(step) if cause.timestamp < MAX_TIMESTAMP]
         if not causes:
             return ""
         cause = min(causes)
@@ -52,17 +52,17 @@ class Causes:
             return f"nothing: it moves with the next epoch, to {cause.text}"
         return cause.text
 
-    def _before(self, step: str) -> Iterator[Cause]:
+    def _causes_before(self, step: str) -> Iterator[Cause]:
         members = self._commit.topology.of_kind(COMPUTATION)
         waiting, seen = [(step, 0)], {step}
         for name, distance in waiting:
             if name in self._pending:
                 oldest = self._pending[name]
-                yield Cause(oldest, distance, f"records on their way to {name}, the oldest of {_told(oldest)}")
+                yield Cause(oldest, distance, f"records on their way to {name}, the oldest of {_time_text(oldest)}")
             for maker in self._upstream(members[name]) if name in members else ():
                 if maker.kind == INJECTOR:
                     watermark = self._commit.injector_watermarks.get(maker.name, MIN_TIMESTAMP)
-                    yield Cause(watermark, distance, f"source {maker.name}, which is at {_told(watermark)}")
+                    yield Cause(watermark, distance, f"source {maker.name}, which is at {_time_text(watermark)}")
                     continue
                 if (holder := self._commit.holders.get(maker.name)) is not None:
                     text = f"step {maker.name}: {self._holder_of(maker.name)}"

@@ -74,7 +74,7 @@ class Course:
     def totals(self, running: bool, stored_bytes: int | None = None) -> Totals:
         """The figures of the whole run. There must be a sample."""
         samples = self.samples
-        last, first = samples[-1], _before(samples)
+        last, first = samples[-1], _start_of_rates(samples)
         counts = {name: sum(getattr(step, name) or 0 for step in last.steps.values()) for name in _LOST}
         known = [step.state_bytes for step in last.steps.values() if step.state_bytes is not None]
         state = sum(known) if known else stored_bytes
@@ -95,7 +95,7 @@ class Course:
     def steps(self, running: bool) -> list[StepRow]:
         """The figures of each step. There must be a sample."""
         samples = self.samples
-        last, first = samples[-1], _before(samples)
+        last, first = samples[-1], _start_of_rates(samples)
         return [self._step(name, last.steps[name], first, last, running) for name in last.steps]
 
     def _step(self, name: str, its: StepFigures, first: RunSample, last: RunSample, running: bool) -> StepRow:
@@ -114,11 +114,11 @@ class Course:
             watermark=None if its.watermark is None else ChartedTime.of(its.watermark),
             lag="" if its.lag is None else shown_span(its.lag),
             state="" if its.state_bytes is None else shown_bytes(its.state_bytes),
-            still=self._still(name, last),
+            still=self._seconds_still(name, last),
             still_at_first=self._moved.get(name, (0, 0, 0))[1] == self._begun,
         )
 
-    def _still(self, name: str, last: RunSample) -> float | None:
+    def _seconds_still(self, name: str, last: RunSample) -> float | None:
         """Seconds for which the watermark of a step has not moved though records were read; None if it moves."""
         watermark, since, read = self._moved.get(name, (MAX_TIMESTAMP, 0, 0))
         seconds = (last.clock - since) / 1e6
@@ -127,7 +127,7 @@ class Course:
 
     def history(self) -> History:
         """The points of the charts."""
-        samples = _thinned(self.samples)
+        samples = _chart_samples(self.samples)
         names = dict.fromkeys(name for sample in samples for name, its in sample.steps.items() if its.watermark)
         rates = [None, *(_rate(a.records_in, b.records_in, a, b) for a, b in pairwise(samples))]
         return History(
@@ -157,7 +157,7 @@ class Course:
 _LOST = ("late", "dropped_late", "duplicates", "dead_letters")
 
 
-def _before(samples: Sequence[RunSample]) -> RunSample:
+def _start_of_rates(samples: Sequence[RunSample]) -> RunSample:
     """The sample from which rates are counted: about ten seconds before the last."""
     last = samples[-1]
     return next((sample for sample in samples if last.clock - sample.clock <= _RATES_OVER), last)
@@ -169,10 +169,10 @@ def _rate(before: int, after: int | None, first: RunSample, last: RunSample) -> 
     return max(0.0, (after - before) / ((last.clock - first.clock) / 1e6))
 
 
-def _thinned(samples: list[RunSample]) -> list[RunSample]:
+def _chart_samples(samples: list[RunSample]) -> list[RunSample]:
     """At most `DRAWN` of the samples, evenly, with the last.
 
-    >>> [len(_thinned([RunSample(n, n, 0, 0, 0, 0, {}) for n in range(count)])) for count in (10, 150, 151, 600)]
+    >>> [len(_chart_samples([RunSample(n, n, 0, 0, 0, 0, {}) for n in range(count)])) for count in (10, 150, 151, 600)]
     [10, 150, 76, 150]
     """
     step = -(-len(samples) // DRAWN)

@@ -78,7 +78,10 @@ class Graph:
 def graph_of(topology: Fingerprint) -> Graph:
     """Arrange the graph of a topology. Raises `ImportError` if the layout library is missing."""
     diagram = diagram_of(topology)
-    return Graph(_placed(diagram, DiagramLayout(diagram)), _placed(diagram, DiagramLayout(diagram, downwards=True)))
+    return Graph(
+        _place_of_graph(diagram, DiagramLayout(diagram)),
+        _place_of_graph(diagram, DiagramLayout(diagram, downwards=True)),
+    )
 
 
 def diagram_of(topology: Fingerprint) -> Diagram:
@@ -144,7 +147,7 @@ def _arrows(members: Sequence[Member], inner: set[str]) -> Iterator[Arrow]:
                 yield Arrow(_id(source), _id(member), shuffled=member.kind == COMPUTATION)
 
 
-def _placed(diagram: Diagram, layout: DiagramLayout) -> GraphPlace:
+def _place_of_graph(diagram: Diagram, layout: DiagramLayout) -> GraphPlace:
     boxes = []
     for box in diagram.boxes:
         rect, name = layout.boxes[box.name], box.name.removesuffix(_SINK)

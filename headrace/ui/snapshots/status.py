@@ -47,7 +47,7 @@ def status_of(
     if finished:
         return Status(Phase.FINISHED, FINISHED, committed)
     if committed is None:
-        return _not_begun(alive)
+        return _status_before_first_commit(alive)
     if alive is False:
         return Status(Phase.DEAD, _DEAD, committed)
     if now - max(committed, taken or 0.0) < QUIET_SECONDS:
@@ -105,7 +105,7 @@ def status_of_end(error: BaseException | None, is_complete: bool, committed: flo
     return Status(Phase.FINISHED if is_finished else Phase.DEAD, FINISHED if is_finished else _STOPPED, committed)
 
 
-def _not_begun(alive: bool | None) -> Status:
+def _status_before_first_commit(alive: bool | None) -> Status:
     if alive is False:
         return Status(Phase.DEAD, "The driver has ended before its first commit; the same command begins anew.")
     return Status(Phase.EMPTY, NOT_BEGUN)

@@ -47,7 +47,7 @@ def stored_facts(view: CheckpointView) -> StoredFacts | None:
                 shown_time(each.watermark),
                 shown_time(each.greatest),
                 each.ended,
-                _short(str(json_value(each.position))),
+                _short_text(str(json_value(each.position))),
             )
             for each in view.injectors()
         ],
@@ -122,5 +122,5 @@ def _intervals(
     return rows
 
 
-def _short(text: str) -> str:
+def _short_text(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

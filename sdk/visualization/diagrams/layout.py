@@ -21,7 +21,7 @@ class Rect:
     """Lines, size and centre of a box."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        self.lines = [_short(line) for line in lines]
+        self.lines = [_short_line(line) for line in lines]
         widths = [len(line) * (BOLD if index == 0 else CHARACTER) for index, line in enumerate(self.lines)]
         self.width = 2 * PADDING + max(widths, default=CHARACTER)
         self.height = 2 * PADDING + LINE * len(self.lines)
@@ -47,7 +47,7 @@ class DiagramLayout:
         self._numbers = {box.name: number for number, box in enumerate(diagram.boxes)}
         self._names = {number: name for name, number in self._numbers.items()}
         beside = float(_MARGIN)
-        for vertices, edges in _layouts(diagram, self._numbers, self._broadest() + _BETWEEN_BOXES):
+        for vertices, edges in _layouts(diagram, self._numbers, self._extent_across() + _BETWEEN_BOXES):
             beside = self._place(vertices, edges, beside) + _BETWEEN_BOXES
         bends = [point for points in self.bends.values() for point in points]
         rights = [rect.x + rect.width / 2 for rect in self.boxes.values()] + [x for x, _ in bends]
@@ -64,11 +64,11 @@ class DiagramLayout:
             ends = (source.x + source.width / 2, source.y), (target.x - target.width / 2, target.y)
         return _curve([ends[0], *bends, ends[1]], self.downwards)
 
-    def _along(self, rect: Rect) -> float:
+    def _extent_along(self, rect: Rect) -> float:
         """The extent of a box in the direction in which ranks follow each other."""
         return rect.height if self.downwards else rect.width
 
-    def _broadest(self) -> float:
+    def _extent_across(self) -> float:
         """The largest extent of a box across that direction."""
         return max((rect.width if self.downwards else rect.height for rect in self.boxes.values()), default=0)
 
@@ -78,14 +78,14 @@ class DiagramLayout:
         extents = {rank: 0.0 for rank in ranks}
         for number, (_, y) in vertices.items():
             if number in self._names:
-                extents[-y] = max(extents[-y], self._along(self.boxes[self._names[number]]))
+                extents[-y] = max(extents[-y], self._extent_along(self.boxes[self._names[number]]))
         middles, begin = {}, float(_MARGIN)
         for rank in ranks:
             middles[rank] = begin + extents[rank] / 2
             begin += extents[rank] + (_BETWEEN_RANKS_DOWNWARDS if self.downwards else _BETWEEN_RANKS)
         least = min(x for x, _ in vertices.values())
-        points = {n: (middles[-y], before + self._broadest() / 2 + x - least) for n, (x, y) in vertices.items()}
-        end = max(across for _, across in points.values()) + self._broadest() / 2
+        points = {n: (middles[-y], before + self._extent_across() / 2 + x - least) for n, (x, y) in vertices.items()}
+        end = max(across for _, across in points.values()) + self._extent_across() / 2
         if self.downwards:
             points = {number: (across, along) for number, (along, across) in points.items()}
         for number, (x, y) in points.items():
@@ -137,5 +137,5 @@ def _curve(points: list[Point], downwards: bool) -> str:
     return path
 
 
-def _short(line: str) -> str:
+def _short_line(line: str) -> str:
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -46,24 +46,24 @@ def _boxes(boxes: list[Box], numbers: dict[str, str], around: tuple[str, ...], d
     for box in boxes:
         if box.group == around:
             begin, end = _SHAPES[box.kind]
-            text = "<br/>".join(map(_escaped, box.lines))
+            text = "<br/>".join(map(_escaped_text, box.lines))
             yield f'{indent}{numbers[box.name]}{begin}"{text}"{end}:::{box.kind.value}'
         else:
             inner.setdefault(box.group[: len(around) + 1], []).append(box)
     for group, members in inner.items():
-        yield f'{indent}subgraph g{numbers[members[0].name]}x{depth} ["{_escaped(group[-1])}"]'
+        yield f'{indent}subgraph g{numbers[members[0].name]}x{depth} ["{_escaped_text(group[-1])}"]'
         yield from _boxes(members, numbers, group, depth + 1)
         yield f"{indent}end"
 
 
 def _arrow(arrow: Arrow, numbers: dict[str, str]) -> str:
     line = "-.->" if arrow.beside else "==>" if arrow.shuffled else "-->"
-    label = "side input" if arrow.beside else "shuffle" if arrow.shuffled else _escaped(arrow.label)
+    label = "side input" if arrow.beside else "shuffle" if arrow.shuffled else _escaped_text(arrow.label)
     between = f"{line}|{label}|" if label and (arrow.beside or arrow.shuffled) else line
     return f"{numbers[arrow.source]} {between} {numbers[arrow.target]}"
 
 
-def _escaped(text: str) -> str:
+def _escaped_text(text: str) -> str:
     """Escape the characters of a text that Mermaid would interpret."""
     marks = {"&": "&amp;", '"': "&quot;", "<": "&lt;", ">": "&gt;", "#": "&#35;"}
     return "".join(marks.get(mark, mark) for mark in text)

@@ -38,7 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageServer]:
     """A page that asks for a token, as one that listens elsewhere does."""
     serving = PageServer([StoredPipeline(finished(tmp_path_factory.mktemp("guarded") / "state"))], "127.0.0.1", 0)
-    serving.access = Access.to("0.0.0.0")
+    serving.access = Access.for_host("0.0.0.0")
     with serving:
         yield serving
 
@@ -105,7 +105,7 @@ def test_every_answer_has_the_headers_that_keep_others_out(server: PageServer, p
 
 
 def test_the_page_names_nothing_that_is_elsewhere() -> None:
-    files = Application([], Access.to("127.0.0.1"), 0)._files
+    files = Application([], Access.for_host("127.0.0.1"), 0)._files
     assert set(files) >= {"index.html", "page.css", "page.js", "icon.svg"}
     for name, contents in files.items():
         text = contents.decode().replace("http://www.w3.org/2000/svg", "")
@@ -215,10 +215,10 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(guarded: PageServer) 
 
 
 def test_two_pages_have_two_tokens() -> None:
-    assert Access.to("0.0.0.0").token != Access.to("0.0.0.0").token
-    assert Access.to("127.0.0.1").token is Access.to("::1").token is None
-    assert Access.to("localhost").token is None
-    assert not replace(Access.to("0.0.0.0")).knows_token(None)
+    assert Access.for_host("0.0.0.0").token != Access.for_host("0.0.0.0").token
+    assert Access.for_host("127.0.0.1").token is Access.for_host("::1").token is None
+    assert Access.for_host("localhost").token is None
+    assert not replace(Access.for_host("0.0.0.0")).knows_token(None)
 
 
 def test_the_address_is_one_that_can_be_opened() -> None:
