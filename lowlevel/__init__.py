@@ -50,6 +50,7 @@ from headrace.lowlevel.injectors.process_injector import ProcessInjector
 from headrace.lowlevel.records.record import Batch, Record
 from headrace.lowlevel.sinks.sink import (
     AgreeingSink,
+    BaseSink,
     BeginningSink,
     CallSink,
     HoldingSink,
@@ -75,6 +76,7 @@ __all__ = [
     "SECOND",
     "AgreeingSink",
     "BaseInjector",
+    "BaseSink",
     "Batch",
     "BeginningSink",
     "BoundedInjector",

@@ -1,7 +1,8 @@
 """Hooks of the program's that nothing would call: a misspelt name, or one method of a protocol without the others.
 
 A source, a sink or a `DoFn` may leave out most hooks, so `commited` or `finish_bundel` is a method like any other to
-Python, and a sink with `begin` and without `finish` is no `BeginningSink`. Both are told by a warning.
+Python, and a sink with `begin` and without `finish`, whose class has no base of ours, is no `BeginningSink`. Both are
+told by a warning.
 """
 
 from __future__ import annotations

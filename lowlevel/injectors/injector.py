@@ -102,8 +102,8 @@ class Delivery:
     idle: bool = False
     """Whether there is nothing to read and nothing has changed; an epoch is then needed only if a timer is due."""
     quiet_seconds: float | None = None
-    """Seconds for which an idle injector need not be asked again, unless it wakes the driver (`WakingInjector`). With
-    None it is asked again after `RunOptions.poll_seconds`."""
+    """Seconds for which an idle injector need not be asked again, unless it wakes the driver (`BaseInjector.wake_by`).
+    With None it is asked again after `RunOptions.poll_seconds`."""
 
 
 class Injector(Protocol):
@@ -148,126 +148,11 @@ class Injector(Protocol):
         """
 
 
-@runtime_checkable
-class LearningInjector(Injector, Protocol):
-    """An injector whose next position depends on what the tasks find while they read.
-
-    >>> class Counted(BaseInjector):
-    ...     def plan(self, position, limit, splits):
-    ...         return Delivery([], position, done=True)
-    ...     def learned(self, position, told):
-    ...         return position + sum(told)
-    >>> isinstance(Counted(), LearningInjector), Counted().learned(2, [3, 4])
-    (True, 9)
-    """
-
-    def learned(self, position: object, told: Sequence[object]) -> object:
-        """The position to commit with an epoch.
-
-        Args:
-            position: `Delivery.position` of the epoch.
-            told: What `TellingSplit.told` of the delivery's splits has returned.
-        """
-
-
-@runtime_checkable
-class WakingInjector(Injector, Protocol):
-    """An injector that says by itself when there is something to read, so that the driver need not keep asking.
-
-    >>> class Inbox(BaseInjector):
-    ...     wake = staticmethod(lambda: None)
-    ...     def wake_by(self, wake):
-    ...         self.wake = wake
-    ...     def plan(self, position, limit, splits):
-    ...         return Delivery([], position, idle=True, quiet_seconds=3600)
-    >>> isinstance(Inbox(), WakingInjector), isinstance(BoundedInjector([]), WakingInjector)
-    (True, False)
-    """
-
-    def wake_by(self, wake: Callable[[], None]) -> None:
-        """Take the function that lets the driver ask for a delivery at once.
-
-        Any thread may call it, any number of times. The driver gives it before it asks for the first delivery, and
-        again if the topology of the run changes. See `EndingInjector` for the end of threads.
-        """
-
-
-@runtime_checkable
-class StoringInjector(Injector, Protocol):
-    """An injector that keeps a part of its position in objects, which the position names, as it is large.
-
-    >>> class Archive(BaseInjector):
-    ...     def plan(self, position, limit, splits):
-    ...         return Delivery([], position, done=True)
-    ...     def store_in(self, objects):
-    ...         self.objects = objects
-    >>> isinstance(Archive(), StoringInjector), isinstance(BoundedInjector([]), StoringInjector)
-    (True, False)
-    """
-
-    def store_in(self, objects: SourceObjects) -> None:
-        """Take the objects of this injector in the checkpoint; called before the first delivery of a run."""
-
-
-@runtime_checkable
-class CommittedInjector(Injector, Protocol):
-    """An injector that is told what is committed, for example to delete what it will not read again.
-
-    >>> class Inbox(BaseInjector):
-    ...     def plan(self, position, limit, splits):
-    ...         return Delivery([], position, done=True)
-    ...     def committed(self, position):
-    ...         print("read up to", position)
-    >>> isinstance(Inbox(), CommittedInjector), isinstance(BoundedInjector([]), CommittedInjector)
-    (True, False)
-    """
-
-    def committed(self, position: object) -> None:
-        """The driver calls it after each commit, with the injector's position there. An error fails the run."""
-
-
-@runtime_checkable
-class EndingInjector(Injector, Protocol):
-    """An injector that is told when the run is over, to end its threads and connections.
-
-    >>> class Inbox(BaseInjector):
-    ...     def plan(self, position, limit, splits):
-    ...         return Delivery([], position, done=True)
-    ...     def run_ended(self):
-    ...         print("over")
-    >>> isinstance(Inbox(), EndingInjector), isinstance(BoundedInjector([]), EndingInjector)
-    (True, False)
-    """
-
-    def run_ended(self) -> None:
-        """The driver calls it once at the end, even if the run has failed. An error is logged as a warning."""
-
-
-@runtime_checkable
-class HeldInjector(Injector, Protocol):
-    """An injector that knows what its watermark waits for, for `explain` and the page of a run.
-
-    >>> class Inbox(BaseInjector):
-    ...     def plan(self, position, limit, splits):
-    ...         return Delivery([], position, done=True)
-    ...     def holder(self, position):
-    ...         return "the file of Monday"
-    >>> isinstance(Inbox(), HeldInjector), isinstance(BoundedInjector([]), HeldInjector)
-    (True, False)
-    """
-
-    def holder(self, position: object) -> str | None:
-        """A description of what holds the watermark at a committed position; None if nothing does."""
-
-
-INJECTOR_HOOKS = hooks_of(
-    *(LearningInjector, WakingInjector, StoringInjector, CommittedInjector, EndingInjector, HeldInjector)
-)
-"""The names of all methods of an injector that the driver calls."""
-
-
 class BaseInjector:
-    """Base class with the defaults of an injector: no `max_delay`, no record ids, positions that begin with 0.
+    """The base of injectors: a subclass defines `plan`, and of the other methods those that it needs.
+
+    By default there is no `max_delay`, records have no ids, positions begin with 0, and the methods that the driver
+    calls besides `start` and `plan` do nothing.
 
     >>> class Numbers(BaseInjector):
     ...     max_delay = 5_000_000
@@ -296,6 +181,121 @@ class BaseInjector:
     def start(self) -> object:
         """See `Injector`; the first position is 0."""
         return 0
+
+    # What the driver calls of an injector, in this order; a class without this base may have some of them.
+
+    def wake_by(self, wake: Callable[[], None]) -> None:
+        """Take the function that lets the driver ask for a delivery at once, so that it need not keep asking.
+
+        Any thread may call it, any number of times. The driver gives it before it asks for the first delivery, and
+        again if the topology of the run changes. See `run_ended` for the end of threads.
+        """
+
+    def store_in(self, objects: SourceObjects) -> None:
+        """Take the objects of this injector in the checkpoint, for parts of positions that would be too large.
+
+        It is called before the first delivery of a run.
+        """
+
+    def learned(self, position: object, told: Sequence[object]) -> object:
+        """The position to commit with an epoch, given what the tasks have found while they read.
+
+        Args:
+            position: `Delivery.position` of the epoch.
+            told: What `TellingSplit.told` of the delivery's splits has returned; it is not empty.
+        """
+        return position
+
+    def committed(self, position: object) -> None:
+        """Take note of a commit with this position, for example to delete what will not be read again.
+
+        An error fails the run.
+        """
+
+    def holder(self, position: object) -> str | None:
+        """A description of what holds the watermark at a committed position, for `explain` and the page of a run.
+
+        None if nothing holds it, or if that is not known.
+        """
+        return None
+
+    def run_ended(self) -> None:
+        """End threads and connections: the run is over, maybe because it has failed.
+
+        It is called once. An error is logged as a warning.
+        """
+
+
+INJECTOR_HOOKS = hooks_of(Injector, BaseInjector)
+"""The names of all methods of an injector that the driver calls."""
+
+
+@runtime_checkable
+class LearningInjector(Injector, Protocol):
+    """An injector with `BaseInjector.learned`, which every class with that base has.
+
+    >>> isinstance(BoundedInjector([]), LearningInjector)
+    True
+    """
+
+    def learned(self, position: object, told: Sequence[object]) -> object:
+        """See `BaseInjector.learned`."""
+
+
+@runtime_checkable
+class WakingInjector(Injector, Protocol):
+    """An injector with `BaseInjector.wake_by`, which every class with that base has.
+
+    >>> isinstance(BoundedInjector([]), WakingInjector)
+    True
+    """
+
+    def wake_by(self, wake: Callable[[], None]) -> None:
+        """See `BaseInjector.wake_by`."""
+
+
+@runtime_checkable
+class StoringInjector(Injector, Protocol):
+    """An injector with `BaseInjector.store_in`, which every class with that base has."""
+
+    def store_in(self, objects: SourceObjects) -> None:
+        """See `BaseInjector.store_in`."""
+
+
+@runtime_checkable
+class CommittedInjector(Injector, Protocol):
+    """An injector with `BaseInjector.committed`, which every class with that base has.
+
+    >>> isinstance(BoundedInjector([]), CommittedInjector)
+    True
+    """
+
+    def committed(self, position: object) -> None:
+        """See `BaseInjector.committed`."""
+
+
+@runtime_checkable
+class EndingInjector(Injector, Protocol):
+    """An injector with `BaseInjector.run_ended`, which every class with that base has.
+
+    >>> isinstance(BoundedInjector([]), EndingInjector)
+    True
+    """
+
+    def run_ended(self) -> None:
+        """See `BaseInjector.run_ended`."""
+
+
+@runtime_checkable
+class HeldInjector(Injector, Protocol):
+    """An injector with `BaseInjector.holder`, which every class with that base has.
+
+    >>> isinstance(BoundedInjector([]), HeldInjector)
+    True
+    """
+
+    def holder(self, position: object) -> str | None:
+        """See `BaseInjector.holder`."""
 
 
 @named("BoundedInjector")

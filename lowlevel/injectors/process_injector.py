@@ -156,7 +156,7 @@ class ProcessInjector(BaseInjector):
         return Delivery(work, after, watermark, done=done, idle=not entries and not done, quiet_seconds=quiet)
 
     def wake_by(self, wake: Callable[[], None]) -> None:
-        """See `WakingInjector`: processes on the host of the driver wake it if they share a local directory."""
+        """See `BaseInjector`: processes on the host of the driver wake it if they share a local directory."""
         self._wake = wake
 
     def run_ended(self) -> None:

@@ -71,9 +71,11 @@ class ReleasingSink(Sink, Protocol):
         """
 
 
-@runtime_checkable
-class BeginningSink(Sink, Protocol):
-    """A destination that is notified when a run begins and when it has ended.
+class BaseSink:
+    """The base of sinks: a subclass defines `stage` and `deliver`, and of the other methods those that it needs.
+
+    By default the other methods do nothing. A sink that also takes rows before the commit has `release`, see
+    `ReleasingSink`.
 
     >>> class Table(CallSink):
     ...     def begin(self, anew):
@@ -91,6 +93,8 @@ class BeginningSink(Sink, Protocol):
     finished behind epoch 1
     """
 
+    # What is called of a sink, in this order; a class without this base may have some of it.
+
     def begin(self, anew: bool) -> bytes | None:
         """Prepare the destination for a run. It runs on the driver, before any input is read.
 
@@ -103,60 +107,15 @@ class BeginningSink(Sink, Protocol):
             For a run that begins anew, the first receipt of its first commit, ahead of the tasks' receipts; it is
             delivered only if that epoch is committed. None for no receipt.
         """
-
-    def finish(self, epoch: int, ended: bool) -> None:
-        """End a run that had no error. It runs on the driver; everything up to this epoch is delivered.
-
-        Args:
-            epoch: The last epoch.
-            ended: Whether the input has ended. A run that was stopped can continue from its checkpoint; so can a run
-                whose input has ended, if its program is changed. If the same program is started again, this method is
-                called again.
-        """
-
-
-@runtime_checkable
-class HoldingSink(BeginningSink, Protocol):
-    """A destination that can keep delivered rows hidden for a while.
-
-    >>> class Hidden(CallSink):
-    ...     def begin(self, anew):
-    ...         return None
-    ...     def held(self):
-    ...         return b"folder of the hidden rows"
-    ...     def finish(self, epoch, ended):
-    ...         pass
-    >>> isinstance(Hidden(print), HoldingSink), isinstance(CallSink(print), HoldingSink)
-    (True, False)
-    """
-
-    def held(self) -> bytes | None:
-        """A receipt for every commit, with or without rows, that names the location of hidden rows.
-
-        It runs on the driver. By this receipt a later run finds the rows even if its destination has another location.
-        """
-
-
-@runtime_checkable
-class AgreeingSink(Sink, Protocol):
-    """A destination whose tasks must agree on something, such as the columns of all files.
-
-    >>> class Headed(CallSink):
-    ...     def agreement(self):
-    ...         return b"columns: a, b"
-    ...     def agree(self, agreement):
-    ...         self.columns = agreement
-    ...     def settle(self, epoch, receipts):
-    ...         return receipts
-    >>> isinstance(Headed(print), AgreeingSink), isinstance(CallSink(print), AgreeingSink)
-    (True, False)
-    """
+        return None
 
     def agreement(self) -> bytes | None:
-        """What the tasks of the next epoch must know, as far as it is known. It runs on the driver.
+        """What the tasks of the next epoch must know, such as the columns of all files. It runs on the driver.
 
-        It travels in every message of the epoch, so it should be short. None for nothing.
+        It travels in every message of the epoch, so it should be short. None for nothing, or as long as it is not
+        known.
         """
+        return None
 
     def agree(self, agreement: bytes) -> None:
         """Take what `agreement` has returned for the epoch. It runs in the task, before `stage`."""
@@ -174,6 +133,69 @@ class AgreeingSink(Sink, Protocol):
         Returns:
             The receipts to be committed instead.
         """
+        return [*receipts]
+
+    def held(self) -> bytes | None:
+        """A receipt for every commit, with or without rows, such as the location of rows that are kept hidden.
+
+        It runs on the driver. By this receipt a later run finds the rows even if its destination has another location.
+        """
+        return None
+
+    def finish(self, epoch: int, ended: bool) -> None:
+        """End a run that had no error. It runs on the driver; everything up to this epoch is delivered.
+
+        Args:
+            epoch: The last epoch.
+            ended: Whether the input has ended. A run that was stopped can continue from its checkpoint; so can a run
+                whose input has ended, if its program is changed. If the same program is started again, this method is
+                called again.
+        """
+
+
+@runtime_checkable
+class BeginningSink(Sink, Protocol):
+    """A destination with `BaseSink.begin` and `BaseSink.finish`, which every class with that base has.
+
+    >>> isinstance(CallSink(print), BeginningSink)
+    True
+    """
+
+    def begin(self, anew: bool) -> bytes | None:
+        """See `BaseSink.begin`."""
+
+    def finish(self, epoch: int, ended: bool) -> None:
+        """See `BaseSink.finish`."""
+
+
+@runtime_checkable
+class HoldingSink(BeginningSink, Protocol):
+    """A destination with `BaseSink.held`, which every class with that base has.
+
+    >>> isinstance(CallSink(print), HoldingSink)
+    True
+    """
+
+    def held(self) -> bytes | None:
+        """See `BaseSink.held`."""
+
+
+@runtime_checkable
+class AgreeingSink(Sink, Protocol):
+    """A destination with `agreement`, `agree` and `settle` of `BaseSink`, which every class with that base has.
+
+    >>> isinstance(CallSink(print), AgreeingSink)
+    True
+    """
+
+    def agreement(self) -> bytes | None:
+        """See `BaseSink.agreement`."""
+
+    def agree(self, agreement: bytes) -> None:
+        """See `BaseSink.agree`."""
+
+    def settle(self, epoch: int, receipts: Sequence[bytes]) -> list[bytes]:
+        """See `BaseSink.settle`."""
 
 
 SINK_PROTOCOLS = ReleasingSink, BeginningSink, HoldingSink, AgreeingSink
@@ -182,7 +204,7 @@ SINK_HOOKS = hooks_of(*SINK_PROTOCOLS)
 
 
 @named("CallSink")
-class CallSink:
+class CallSink(BaseSink):
     """A sink that calls a function `(epoch, rows)` on the driver for every epoch; rows are (value, timestamp).
 
     >>> seen = []

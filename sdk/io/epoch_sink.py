@@ -22,6 +22,7 @@ import numpy as np
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.sinks.sink import BaseSink
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.functions.changelog import ChangeKind
 from headrace.sdk.io.columns.tables import check_column_names
@@ -272,7 +273,7 @@ def _check_name(sink: object) -> None:
         raise TypeError(f"sink must be a name that the destination keeps, got {sink!r:.200}")
 
 
-class EpochSink(ABC):
+class EpochSink(BaseSink, ABC):
     """A sink whose destination keeps the epoch's number in the transaction that writes its rows.
 
     Args:
@@ -314,7 +315,7 @@ class EpochSink(ABC):
         """
 
     def begin(self, anew: bool) -> bytes | None:
-        """See `BeginningSink`."""
+        """See `BaseSink`."""
         self.prepare()
         # A run that goes on has it in its newest commit, which is delivered next.
         if anew:
@@ -332,9 +333,6 @@ class EpochSink(ABC):
     def held(self) -> bytes | None:
         """The run, for every commit: a driver that goes on learns it from there."""
         return None if self._run is None else _RUN + self._run.encode()
-
-    def finish(self, epoch: int, ended: bool) -> None:  # noqa: B027  # not abstract: no sink has anything left to do
-        """See `BeginningSink`; nothing is left to do."""
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
         """See `Sink`; None without rows."""

@@ -54,7 +54,7 @@ class SocketInjector(BaseInjector):
         return 0
 
     def wake_by(self, wake: Callable[[], None]) -> None:
-        """See `WakingInjector`."""
+        """See `BaseInjector`."""
         self._wake = wake
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import encode_tables
 from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.sinks.sink import BaseSink
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.columns.run_schema import RunSchema, with_schema
@@ -21,7 +22,7 @@ TableFunction = Callable[[int, pa.Table], object]
 
 
 @named("TableSink")
-class TableSink:
+class TableSink(BaseSink):
     """Calls a function `(epoch, table)` on the driver with the rows of each epoch.
 
     >>> seen = []
@@ -40,28 +41,25 @@ class TableSink:
         return {"_function": None, "columns": self.columns}
 
     def begin(self, anew: bool) -> bytes | None:
-        """See `BeginningSink`."""
+        """See `BaseSink`."""
         self.columns.begin(anew)
         return None
 
     def held(self) -> bytes | None:
-        """See `HoldingSink`: a stream of no rows, with the columns of the run."""
+        """See `BaseSink`: a stream of no rows, with the columns of the run."""
         schema = self.columns.held
         return None if schema is None else encode_tables([], _marked(schema))
 
-    def finish(self, epoch: int, ended: bool) -> None:
-        """See `BeginningSink`."""
-
     def agreement(self) -> bytes | None:
-        """See `AgreeingSink`."""
+        """See `BaseSink`."""
         return self.columns.agreement()
 
     def agree(self, agreement: bytes) -> None:
-        """See `AgreeingSink`."""
+        """See `BaseSink`."""
         self.columns.agree(agreement)
 
     def settle(self, epoch: int, receipts: Sequence[bytes]) -> list[bytes]:
-        """See `AgreeingSink`: rows with other columns than those of the run get these. Raises `ValueError`."""
+        """See `BaseSink`: rows with other columns than those of the run get these. Raises `ValueError`."""
         if self.columns.stated is not None:
             return [*receipts]
         tables = [pa.ipc.open_stream(receipt).read_all() for receipt in receipts]

@@ -106,7 +106,7 @@ class StreamInjector(BaseInjector):
         return StreamPosition()
 
     def wake_by(self, wake: Callable[[], None]) -> None:
-        """See `WakingInjector`."""
+        """See `BaseInjector`."""
         self._wake = wake
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.sinks.sink import BaseSink
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.columns.run_schema import RunSchema, lasting_schema, with_schema
 from headrace.sdk.io.files.durable_files import folder_of, keep_files, make_folders, moved, sync_names
@@ -74,7 +75,7 @@ class TableWriter(ColumnWriter, Protocol):
 
 
 @named("FileSink")
-class FileSink:
+class FileSink(BaseSink):
     """Writes the rows of each epoch to files `<prefix>-<epoch>-<number><suffix>`, one for each task that has rows.
 
     Files of a bounded collection (`at_end`) stay hidden until the input has ended; then they are renamed to
@@ -177,7 +178,7 @@ class FileSink:
         ).encode()
 
     def held(self) -> bytes:
-        """See `HoldingSink.held`: the run, and where hidden files are."""
+        """See `BaseSink`: the run, and where hidden files are."""
         hidden = self._run.hidden if self.at_end else None
         return Receipt(self.output_name, columns=self._settled_columns(), run=self._run.held(), hidden=hidden).encode()
 
@@ -198,7 +199,7 @@ class FileSink:
     # In the task
 
     def agree(self, agreement: bytes) -> None:
-        """See `AgreeingSink`."""
+        """See `BaseSink`."""
         if self._columns is not None:
             self._columns.agree(agreement)
 
@@ -247,11 +248,11 @@ class FileSink:
     # On the driver, before the commit
 
     def agreement(self) -> bytes | None:
-        """See `AgreeingSink`: the columns of all files."""
+        """See `BaseSink`: the columns of all files."""
         return None if self._columns is None else self._columns.agreement()
 
     def settle(self, epoch: int, receipts: Sequence[bytes]) -> list[bytes]:
-        """See `AgreeingSink`: files with other columns than those of the run are written anew.
+        """See `BaseSink`: files with other columns than those of the run are written anew.
 
         Raises `ValueError` if the files have no common schema.
         """

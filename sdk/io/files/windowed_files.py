@@ -9,6 +9,7 @@ from typing import cast
 from zlib import crc32
 
 from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.sinks.sink import BaseSink
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
@@ -184,7 +185,7 @@ def _values(pair: tuple[int, Iterable[object]]) -> Iterable[object]:
 
 
 @named("WindowedFiles")
-class WindowedFiles:
+class WindowedFiles(BaseSink):
     """A sink for the elements of `_marked`, with files of a `FileSink` for each window and pane.
 
     Args:

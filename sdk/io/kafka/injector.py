@@ -182,7 +182,7 @@ class KafkaInjector(BaseInjector):
         self._arrivals: Arrivals | None = None
 
     def wake_by(self, wake: Callable[[], None]) -> None:
-        """See `WakingInjector`."""
+        """See `BaseInjector`."""
         self._wake = wake
 
     def run_ended(self) -> None:

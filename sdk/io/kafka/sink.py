@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 from headrace.lowlevel.coders.coder import PickleCoder
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.sinks.sink import BaseSink
 from headrace.lowlevel.stored_names import named, stored_as
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW
 from headrace.sdk.io.kafka.client import (
@@ -83,7 +84,7 @@ class StagedRecords(NamedTuple):
 
 
 @named("KafkaSink")
-class KafkaSink:
+class KafkaSink(BaseSink):
     """Sends each epoch in a transaction.
 
     Args:

@@ -9,6 +9,7 @@ from headrace.lowlevel import BoundedInjector, CallSink, Computation, Topology
 from headrace.lowlevel.injectors.injector import INJECTOR_HOOKS
 from headrace.lowlevel.sinks.sink import SINK_HOOKS
 from headrace.lowlevel.uncalled_hooks import misspelt_hooks
+from headrace.runners.local import LocalRunner
 
 
 class Injects(BoundedInjector):
@@ -19,7 +20,13 @@ class Injects(BoundedInjector):
         raise AssertionError
 
 
-class Sends(CallSink):
+class Sends:
+    def stage(self, batch, epoch, interval, token):
+        raise AssertionError
+
+    def deliver(self, epoch, receipts):
+        raise AssertionError
+
     def finnish(self, epoch, ended):
         raise AssertionError
 
@@ -69,7 +76,7 @@ class Total(beam.CombineFn):
 def test_hooks_of_sources_sinks_and_computations(caplog):
     topology = Topology()
     topology.injector("lines", Injects([]))
-    topology.sink("send", "lines", Sends(print))
+    topology.sink("send", "lines", Sends())
     topology.computation("count", Counts(), {"lines": str})
     assert [record.getMessage() for record in caplog.records] == [
         "the injector of stream 'lines' is a Injects, whose method commited nothing calls; if it is meant to be "
@@ -84,6 +91,16 @@ def test_hooks_of_sources_sinks_and_computations(caplog):
         "computation 'count' is a Counts, whose method teardwon nothing calls; if it is meant to be teardown, "
         "rename it",
     ]
+
+
+def test_a_sink_with_the_base_may_have_one_hook_of_two(caplog):
+    called = []
+    begins = type("Begins", (CallSink,), {"begin": lambda self, anew: called.append(anew)})
+    topology = Topology()
+    topology.injector("lines", BoundedInjector([(1, 1)]))
+    topology.sink("rows", "lines", begins(lambda epoch, rows: called.append(rows)))
+    LocalRunner().run_topology(topology)
+    assert called == [True, [(1, 1)]] and not caplog.records
 
 
 def test_hooks_of_functions(caplog):

@@ -170,7 +170,7 @@ class DirectoryInjector(BaseInjector):
         self._was_missing = False
 
     def store_in(self, objects: SourceObjects) -> None:
-        """See `StoringInjector`."""
+        """See `BaseInjector`."""
         self._seen = SeenFiles(objects)
 
     def committed(self, position: object) -> None:

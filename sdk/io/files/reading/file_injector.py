@@ -77,7 +77,7 @@ class FileInjector(BaseInjector):
         """Whether it was said that the files are those of another pattern."""
 
     def store_in(self, objects: SourceObjects) -> None:
-        """See `StoringInjector`."""
+        """See `BaseInjector`."""
         self._objects = objects
 
     def committed(self, position: object) -> None:
