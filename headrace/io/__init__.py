@@ -29,10 +29,9 @@ from headrace.sdk.io.database.database_sink import DatabaseWriteError, WriteToDa
 from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
 from headrace.sdk.io.epoch_sink import EpochsLostError, SinkTakenError
 from headrace.sdk.io.files.reading.pieces import MissingFileError
-from headrace.sdk.io.foreach_epoch import ForeachEpoch
+from headrace.sdk.io.foreach_epoch import ForeachEpoch, WriteToTables
 from headrace.sdk.io.generate_sequence import GenerateSequence
 from headrace.sdk.io.socket_source import ReadFromSocket, SocketError
-from headrace.sdk.io.table_sink import WriteToTables
 from headrace.sdk.io.text.line_ranges import FileError
 from headrace.sdk.transforms.core.source import Read
 from headrace.sdk.transforms.core.write import Write

@@ -2,8 +2,7 @@
 
 from headrace.sdk.io.text.csv_files import ReadFromCsv
 from headrace.sdk.io.text.json_files import ReadFromJson
-from headrace.sdk.io.text.read_all import ReadAllFromText, ReadFromTextWithFilename
-from headrace.sdk.io.text.text_files import ReadFromText
+from headrace.sdk.io.text.text_files import ReadAllFromText, ReadFromText, ReadFromTextWithFilename
 from headrace.sdk.io.text.text_writers import WriteToCsv, WriteToJson, WriteToText
 
 __all__ = [

@@ -16,7 +16,7 @@ from headrace.runners.spark.pyspark_private import arrow_schema, spark_schema
 from headrace.runners.spark.releases import frame_of
 from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.columns.source_columns import source_columns
-from headrace.sdk.io.table_sink import TableSink
+from headrace.sdk.io.foreach_epoch import TableSink
 from headrace.sdk.transforms.core.write import Write
 
 

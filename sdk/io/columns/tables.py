@@ -11,6 +11,7 @@ from typing import cast
 
 import pyarrow as pa
 
+from headrace.lowlevel.columnar.arrow_to_python import dicts_of, to_list
 from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.records.value_schema import Named
@@ -383,3 +384,27 @@ def check_column_names(argument: str, names: object) -> None:
         raise TypeError(f"{argument} must be a list of columns, got text; write [{names!r}]")
     if not isinstance(names, Sequence):
         raise TypeError(f"{argument} must be a list of columns, got {names!r:.200}")
+
+
+__all__ = ["to_dicts", "to_list", "to_rows"]
+
+
+def to_rows(batch: pa.RecordBatch) -> list[object]:
+    """A `Row` for each row of a batch.
+
+    >>> to_rows(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    [Row(carrier='UA', delay=3)]
+    """
+    return [Row.of(fields) for fields in to_dicts(batch)]
+
+
+def to_dicts(batch: pa.RecordBatch) -> list[dict[str, object]]:
+    """A dict for each row of a batch.
+
+    >>> to_dicts(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    [{'carrier': 'UA', 'delay': 3}]
+    """
+    names = batch.schema.names
+    if not names:
+        return [{} for _ in range(batch.num_rows)]
+    return dicts_of(tuple(names), [to_list(column) for column in batch.columns])

@@ -7,11 +7,14 @@ commit also moves the sink's mark, a property of the table (see `sdk.io.epoch_si
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from importlib import import_module
+from operator import and_
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
@@ -32,7 +35,6 @@ from headrace.sdk.io.iceberg.iceberg_table import (
     marked,
     require_package,
 )
-from headrace.sdk.io.iceberg.keyed_rows import files_with_keys
 from headrace.sdk.io.iceberg.pyiceberg_private import (
     TableMovedError,
     appending,
@@ -43,7 +45,10 @@ from headrace.sdk.io.iceberg.pyiceberg_private import (
 from headrace.sdk.transforms.core.write import Write
 
 if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table, Transaction
+
 
 _ATTEMPTS = 20
 """Greatest number of commits that are tried for an epoch while others write to the table."""
@@ -281,3 +286,61 @@ class WriteToIceberg(Write):
         check_schema(schema)
         check_mode_by_key(mode, keys, schema)
         super().__init__(IcebergSink(address, schema, mode, keys, sink))
+
+
+_LISTED = 200
+"""The greatest number of values for which pyiceberg compares each one with the bounds of a file."""
+
+
+def files_with_keys(table: Table, keys: pa.Table) -> Iterator[tuple[DataFile, pa.Table]]:
+    """The data files that contain rows of some keys, each with the rows that it contains besides.
+
+    Args:
+        table: The table; the newest snapshot counts.
+        keys: A column for each key column, without nulls.
+    """
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.io.pyarrow import ArrowScan
+
+    # The filter only leaves out files: all rows of the others are read, as those that stay are written again.
+    for task in table.scan(row_filter=_covering(keys)).plan_files():
+        rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table([task])
+        others = without_keys(rows, keys)
+        if others.num_rows < rows.num_rows:
+            yield task.file, others
+
+
+def without_keys(rows: pa.Table, keys: pa.Table) -> pa.Table:
+    """The rows whose key is not among some.
+
+    >>> rows, keys = pa.table({"k": [1, 2], "l": ["a", "b"]}), pa.table({"l": ["a", "b"], "k": [1, 1]})
+    >>> without_keys(rows, keys).to_pylist()
+    [{'k': 2, 'l': 'b'}]
+    """
+    names = keys.column_names
+    each = [pc.is_in(rows.column(name), keys.column(name).cast(rows.schema.field(name).type)) for name in names]
+    # Few rows have values of keys in each of the columns, and only these are compared as Python values.
+    candidates = pc.indices_nonzero(reduce(pc.and_, each))
+    wanted, found = set(_tuples(keys, names)), _tuples(rows.take(candidates), names)
+    gone = [index for index, key in zip(candidates.to_pylist(), found, strict=True) if key in wanted]
+    return rows.filter(pc.invert(pc.is_in(pa.array(range(rows.num_rows)), pa.array(gone, pa.int64()))))
+
+
+def _tuples(table: pa.Table, names: Sequence[str]) -> list[tuple[object, ...]]:
+    return list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
+
+
+def _covering(keys: pa.Table) -> BooleanExpression:
+    """A condition that rows of some keys meet, and maybe others."""
+    # Its types do not know that it takes names of columns.
+    expressions = import_module("pyiceberg.expressions")
+    met: list[BooleanExpression] = []
+    for name in keys.column_names:
+        values = pc.unique(keys.column(name))
+        if len(values) <= _LISTED:
+            met.append(expressions.In(name, values.to_pylist()))
+        else:
+            bounds = pc.min_max(values).as_py()
+            met.append(expressions.GreaterThanOrEqual(name, bounds["min"]))
+            met.append(expressions.LessThanOrEqual(name, bounds["max"]))
+    return reduce(and_, met)

@@ -24,10 +24,10 @@ from headrace.sdk.io.text.line_ranges import (
     FileError,
     LineFormat,
     LineRange,
+    LineSource,
     RecordEnd,
     checked_encoding,
 )
-from headrace.sdk.io.text.line_source import LineSource
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 from headrace.sdk.model.row import Row
 

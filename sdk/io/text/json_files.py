@@ -10,8 +10,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.sdk.io.files.file_source import ReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path
-from headrace.sdk.io.text.line_ranges import BadLine, LineFormat, RecordEnd
-from headrace.sdk.io.text.line_source import LineSource
+from headrace.sdk.io.text.line_ranges import BadLine, LineFormat, LineSource, RecordEnd
 from headrace.sdk.io.text.text_files import decoded, split_lines
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 from headrace.sdk.model.row import Row

@@ -1,24 +1,28 @@
-"""Text: each line of a file as an element (`apache_beam.io.textio`)."""
+"""Text: each line of a file as an element (`apache_beam.io.textio`); patterns of files may be elements."""
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self, Unpack, cast
+from itertools import islice
+from typing import BinaryIO, Self, Unpack, cast
 
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.coders.coder import Coder
 from headrace.sdk.coders.plain import StrUtf8Coder
+from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PBegin, PCollection
 from headrace.sdk.io.files.beam_arguments import refuse_unless
 from headrace.sdk.io.files.file_source import OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
-from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path
-from headrace.sdk.io.text.line_ranges import UTF_8, BadLine, LineFormat, checked_encoding
-from headrace.sdk.io.text.line_source import LineSource
-from headrace.sdk.io.text.read_all import ReadAllFromText
+from headrace.sdk.io.files.fileio import ReadableFile, files_of, with_path
+from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of
+from headrace.sdk.io.text.line_ranges import UTF_8, BadLine, LineFormat, LineSource, checked_encoding
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 from headrace.sdk.transforms.core.create import Create
+from headrace.sdk.transforms.core.par_do import FlatMap
+from headrace.sdk.transforms.core.reshuffle import Reshuffle
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +158,176 @@ class ReadFromText(LineSource):
         """Text, with one record for each line."""
         parser = TextParser(self._strip, self.timestamp, self.times, self._coder)
         return LineFormat(parser, self.compression, self._header, bad_times=self.bad_times, encoding=self._encoding)
+
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """Reads the lines of a file."""
+
+    strip: bool
+    coder: Coder
+    header: int
+    with_filename: bool
+    delimiter: bytes | None
+
+    def __call__(self, file: ReadableFile) -> Iterator[object]:
+        with file.open() as opened:
+            lines = _lines(opened) if self.delimiter is None else _split(opened, self.delimiter)
+            for line, end in islice(_without_mark(lines), self.header, None):
+                yield from with_path([self.coder.decode(line if self.strip else line + end)], file, self.with_filename)
+
+
+def _without_mark(lines: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    """The lines without a byte order mark before the first."""
+    for line, end in islice(lines, 1):
+        first = line.removeprefix(codecs.BOM_UTF8)
+        if first or end:
+            yield first, end
+    yield from lines
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
+    """Each line and its end, which is LF, CR LF, or empty at the end of the file."""
+    for line in file:
+        content = line.removesuffix(b"\n")
+        content = content.removesuffix(b"\r") if content != line else content
+        yield content, line[len(content) :]
+
+
+def _split(file: BinaryIO, delimiter: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Each piece of a file between delimiters, and the delimiter behind it."""
+    rest = b""
+    while chunk := file.read(_CHUNK):
+        *pieces, rest = (rest + chunk).split(delimiter)
+        for piece in pieces:
+            yield piece, delimiter
+    if rest:
+        yield rest, b""
+
+
+def check_delimiter(delimiter: object) -> None:
+    """Raise `ValueError` unless it is None, or bytes that do not end as they begin.
+
+    >>> check_delimiter(b"||-")
+    """
+    if delimiter is None:
+        return
+    if not isinstance(delimiter, bytes) or not delimiter:
+        raise ValueError(f"delimiter is {delimiter!r:.200}; give one or more bytes")
+    if any(delimiter.startswith(delimiter[start:]) for start in range(1, len(delimiter))):
+        raise ValueError(
+            f"delimiter {delimiter!r:.200} ends as it begins, so it is not clear where several in a row are; it must "
+            "not self-overlap, so give other bytes"
+        )
+
+
+class ReadAllFromText(PTransform[PCollection[str], PCollection[object]]):
+    r"""Lines of the text files of each pattern; each file is read by one task.
+
+    Args:
+        min_bundle_size: Without effect, accepted as in Beam.
+        desired_bundle_size: Without effect, accepted as in Beam.
+        compression_type: One of `CompressionTypes`.
+        strip_trailing_newlines: Whether the ends of lines are left out.
+        validate: Without effect, accepted as in Beam: patterns are not known before the pipeline runs.
+        coder: Decodes the bytes of a line.
+        skip_header_lines: Number of lines at the beginning of each file to leave out.
+        with_filename: Whether elements are pairs of the file's path and a line.
+        delimiter: Bytes that end a line, instead of LF and CR LF.
+        escapechar: Not supported.
+
+    >>> import headrace as beam
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "words.txt").write_text("tea\njam\n")
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | beam.Create([f"{folder}/words.txt"]) | beam.io.ReadAllFromText() | beam.Map(print)
+    tea
+    jam
+    """
+
+    def __init__(
+        self,
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = 64 << 20,
+        compression_type: str = CompressionTypes.AUTO,
+        strip_trailing_newlines: bool = True,
+        validate: bool = False,
+        coder: Coder | None = None,
+        skip_header_lines: int = 0,
+        with_filename: bool = False,
+        delimiter: bytes | None = None,
+        escapechar: None = None,
+    ) -> None:
+        super().__init__()
+        refuse_unless("ReadAllFromText", "escapechar", escapechar, None, "each delimiter ends a line")
+        check_delimiter(delimiter)
+        compression_of("", compression_type)
+        self._compression = compression_type
+        self._read = _Lines(
+            strip_trailing_newlines, coder or StrUtf8Coder(), skip_header_lines, with_filename, delimiter
+        )
+
+    def expand(self, inputs: PCollection[str]) -> PCollection[object]:
+        """The lines, in no particular order of the files."""
+        files = files_of(inputs, self._compression) | Reshuffle()
+        return files | "ReadLines" >> FlatMap(self._read)
+
+
+class ReadFromTextWithFilename(PTransform[PBegin, PCollection[object]]):
+    r"""Pairs of a file's path and a line, for the text files of a pattern.
+
+    Args:
+        file_pattern: The pattern.
+        min_bundle_size: Without effect, accepted as in Beam.
+        compression_type: As for `ReadAllFromText`, as are the other arguments.
+        strip_trailing_newlines: See `ReadAllFromText`.
+        coder: See `ReadAllFromText`.
+        validate: Without effect, accepted as in Beam: files are looked for when the pipeline runs.
+        skip_header_lines: See `ReadAllFromText`.
+        delimiter: See `ReadAllFromText`.
+        escapechar: Not supported.
+
+    >>> import headrace as beam
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "words.txt").write_text("tea\njam\n")
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         lines = pipeline | beam.io.ReadFromTextWithFilename(f"{folder}/*.txt")
+    ...         _ = lines | beam.MapTuple(lambda path, line: print(Path(path).name, line))
+    words.txt tea
+    words.txt jam
+    """
+
+    def __init__(
+        self,
+        file_pattern: str,
+        min_bundle_size: int = 0,
+        compression_type: str = CompressionTypes.AUTO,
+        strip_trailing_newlines: bool = True,
+        coder: Coder | None = None,
+        validate: bool = True,
+        skip_header_lines: int = 0,
+        delimiter: bytes | None = None,
+        escapechar: None = None,
+    ) -> None:
+        super().__init__()
+        self._pattern = file_pattern
+        self._read = ReadAllFromText(
+            compression_type=compression_type,
+            strip_trailing_newlines=strip_trailing_newlines,
+            coder=coder,
+            skip_header_lines=skip_header_lines,
+            with_filename=True,
+            delimiter=delimiter,
+            escapechar=escapechar,
+        )
+
+    def expand(self, inputs: PBegin) -> PCollection[object]:
+        """The pairs."""
+        return inputs.pipeline | Create([self._pattern]) | self._read

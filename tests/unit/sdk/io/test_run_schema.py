@@ -23,7 +23,7 @@ from headrace.runners.local import LocalRunner
 from headrace.sdk.io.columns.common_types import common_type
 from headrace.sdk.io.columns.run_schema import lasting_schema, merged, with_schema
 from headrace.sdk.io.columns.tables import inferred_table
-from headrace.sdk.io.table_sink import TableSink
+from headrace.sdk.io.foreach_epoch import TableSink
 from headrace.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne
 

@@ -8,7 +8,6 @@ import pickle
 import pytest
 
 from headrace.lowlevel import (
-    BaseInjector,
     BoundedInjector,
     CallSink,
     CommittedInjector,

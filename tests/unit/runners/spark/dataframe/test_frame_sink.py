@@ -15,7 +15,7 @@ from headrace.lowlevel.injectors.injector import BoundedInjector
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.spark.dataframe.sink import FrameSink
-from headrace.sdk.io.table_sink import TableSink
+from headrace.sdk.io.foreach_epoch import TableSink
 
 
 @pytest.mark.parametrize(
