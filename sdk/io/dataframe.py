@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from importlib import import_module
-from typing import Self, cast
+from typing import cast
 
 import pyarrow as pa
 
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import DurationTypes
-from headrace.sdk.io.dead_letters import ReadApart
+from headrace.sdk.io.dead_letters import TolerantSource
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
-from headrace.sdk.transforms.core.source import Source
 
 
 @named("DataFrameInjector")
@@ -38,8 +36,10 @@ class DataFrameInjector(BaseInjector):
         raise TypeError("a DataFrame is read by the Spark runner only; run the pipeline with runner='SparkRunner'")
 
 
-class ReadFromDataFrame(Source):
+class ReadFromDataFrame(TolerantSource):
     """Rows of a Spark DataFrame, batch or streaming, as `Row`s.
+
+    `with_exception_handling` sets rows without a valid event time apart, as `Row`s.
 
     Args:
         frame: The DataFrame. A streaming one has no end.
@@ -68,8 +68,7 @@ class ReadFromDataFrame(Source):
             )
         if isinstance(timestamp, str) and columns is not None and timestamp not in columns:
             raise ValueError(f"timestamp names column {timestamp!r}, but the DataFrame has {columns}")
-        self._frame, self._tolerant = frame, False
-        self._timestamp = timestamp
+        self._frame, self._timestamp = frame, timestamp
         self._max_delay = check_timestamp(timestamp, max_delay)
         self.is_bounded = not frame.isStreaming
         if frame.isStreaming and timestamp is not None and max_delay is None:
@@ -86,19 +85,6 @@ class ReadFromDataFrame(Source):
     def injector(self) -> DataFrameInjector:
         """The placeholder that the Spark runner replaces by its reader."""
         return DataFrameInjector(self._frame, self._timestamp, self._max_delay, self._tolerant)
-
-    def tolerant(self) -> Self:
-        """See `Tolerant.tolerant`."""
-        other = copy.copy(self)
-        other._tolerant = True
-        return other
-
-    def with_exception_handling(self, main_tag: str = "good", dead_letter_tag: str = "bad") -> ReadApart:
-        """The same source with an output for rows without a valid event time.
-
-        Its elements are pairs (`Row`, (class of the error, its repr, lines of its traceback)).
-        """
-        return ReadApart(self.tolerant(), main_tag, dead_letter_tag)
 
 
 class ReadFromSpark(ReadFromDataFrame):

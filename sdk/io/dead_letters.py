@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import traceback
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 
@@ -78,13 +79,6 @@ def halves(
     yield elements
 
 
-class Tolerant(Protocol):
-    """A source that can continue after a record that it cannot read."""
-
-    def tolerant(self) -> Source:
-        """The same source, which emits `Unreadable`s instead of raising."""
-
-
 class ReadApart(PTransform[PBegin, DoOutputsTuple]):
     """A source with a second output for records that cannot be read: pairs (record, (class, repr, traceback lines)).
 
@@ -117,3 +111,23 @@ class SetApart(DoFn):
             yield TaggedOutput(self._tag, (element.record, tuple(element.failure)))
         else:
             yield element
+
+
+class TolerantSource(Source):
+    """A source that can continue after a record that it cannot read; the subclass says which records these are."""
+
+    _tolerant = False
+    """Whether such records become `Unreadable`s instead of errors."""
+
+    def tolerant(self) -> Self:
+        """The same source, which emits `Unreadable`s instead of raising."""
+        other = copy.copy(self)
+        other._tolerant = True
+        return other
+
+    def with_exception_handling(self, main_tag: str = "good", dead_letter_tag: str = "bad") -> ReadApart:
+        """The same source with an output for records that cannot be read, which stop the run otherwise.
+
+        Its elements are pairs (record, (class of the error, its repr, lines of its traceback)).
+        """
+        return ReadApart(self.tolerant(), main_tag, dead_letter_tag)

@@ -25,7 +25,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.sinks.sink import BaseSink
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.functions.changelog import ChangeKind
-from headrace.sdk.io.columns.tables import check_column_names
+from headrace.sdk.io.argument_checks import check_column_names
 from headrace.sdk.io.records import as_record
 
 WriteMode = Literal["append", "upsert", "changelog"]

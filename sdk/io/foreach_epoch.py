@@ -13,9 +13,9 @@ from headrace.lowlevel.sinks.sink import BaseSink, CallSink
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.graph.pvalue import PCollection, PValue
+from headrace.sdk.io.argument_checks import check_schema
 from headrace.sdk.io.columns.run_schema import RunSchema, with_schema
 from headrace.sdk.io.columns.source_columns import source_columns
-from headrace.sdk.io.columns.tables import check_schema
 from headrace.sdk.transforms.core.write import Write
 
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, cast
 
 import pyarrow as pa
 
+from headrace.lowlevel.code_pickling import Portable
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, Duration, DurationTypes
 from headrace.lowlevel.watermarks.far_future import DAY
-from headrace.sdk.io.columns.tables import check_column_names
+from headrace.sdk.io.argument_checks import check_column_names
+from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.reading.pieces import Pieces
+from headrace.sdk.io.parquet.hive_partitions import FolderColumns
+from headrace.sdk.io.parquet.parquet_source import ParquetFormat
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
+from headrace.sdk.transforms.core.source import Source
 
 FileT = TypeVar("FileT")
 """A data file, as the table's format describes it."""
@@ -47,18 +52,33 @@ class TablePosition:
         return cls(*cast("tuple[int | None, bool, int, int, str]", plain))
 
 
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """Which versions of a table are read, and when later ones are looked for."""
+
+    first: int | None
+    """The version that is read as a whole; None for the newest one when the pipeline first starts."""
+    continuous: bool
+    """Whether later versions are read."""
+    until: int | None
+    """The last version; None for no end."""
+    max_delay: int | None
+    """Microseconds that the watermark stays behind the greatest timestamp; None for none before the end."""
+    interval: float
+    """Seconds between two looks for a new version."""
+
+
 @named("TableInjector")
 class TableInjector(BaseInjector, ABC, Generic[FileT]):
     """Reads the files of a version, and those that later versions add.
 
     Args:
-        max_delay: Microseconds that the watermark stays behind the greatest timestamp; None for none before the end.
-        interval: Seconds between two looks for a new version.
+        versions: Which ones are read.
     """
 
-    def __init__(self, max_delay: int | None, interval: float) -> None:
-        self.max_delay = max_delay
-        self._interval = interval
+    def __init__(self, versions: VersionRange) -> None:
+        self.max_delay = versions.max_delay
+        self._versions, self._interval = versions, versions.interval
         self._looked = float("-inf")
         self._known: tuple[int | None, bool, list[FileT]] | None = None
         """The version that was looked at last, and its files."""
@@ -117,6 +137,29 @@ def _for_tasks(pieces: Sequence[Split], splits: int) -> list[Split]:
     return [group[0] if len(group) == 1 else Pieces(group) for group in groups]
 
 
+class TableSource(Source):
+    """The base of sources of tables that have versions."""
+
+    def __init__(self, schema: pa.Schema, format_: ParquetFormat, versions: VersionRange) -> None:
+        super().__init__()
+        self._schema, self._format, self._versions = schema, format_, versions
+        self.is_bounded = not versions.continuous or versions.until is not None
+
+    def arrow_schema(self) -> pa.Schema:
+        """See `Source`: the columns of the table."""
+        columns = self._format.columns
+        return self._schema if columns is None else pa.schema([self._schema.field(name) for name in columns])
+
+
+def reading(
+    table: str, schema: pa.Schema, columns: Sequence[str] | None, as_rows: bool, timestamp: TimestampOf
+) -> tuple[tuple[str, ...] | None, bool, TimestampOf, FileTimes, FolderColumns]:
+    """How rows of a table become elements: the first arguments of `ParquetFormat`. Raises as `check_columns` does."""
+    check_columns(table, schema, columns, timestamp)
+    by = Portable(timestamp, "the function timestamp") if callable(timestamp) else timestamp
+    return None if columns is None else tuple(columns), as_rows, by, FileTimes(False, None), FolderColumns()
+
+
 def check_continuous(
     timestamp: TimestampOf, max_delay: DurationTypes | None, continuous: bool, interval: DurationTypes
 ) -> int | None:
@@ -136,14 +179,3 @@ def check_columns(table: str, schema: pa.Schema, columns: Sequence[str] | None, 
     used = [*(columns or ()), *([timestamp] if isinstance(timestamp, str) else [])]
     if unknown := [name for name in used if name not in schema.names]:
         raise ValueError(f"{table} has no column {unknown[0]!r}; it has {schema.names}")
-
-
-def check_options(name: str, options: object) -> None:
-    """Raise `TypeError` for an argument that is no mapping of texts, without the values, which may be secret."""
-    if options is None:
-        return
-    if not isinstance(options, Mapping):
-        raise TypeError(f"{name} must be a dict of names and texts, got an object of type {type(options).__name__}")
-    for key, value in options.items():
-        if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"{name} must be a dict of names and texts, but {key!r:.80} is a {type(value).__name__}")

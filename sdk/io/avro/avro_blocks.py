@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, cast
 
 if TYPE_CHECKING:
@@ -41,14 +40,6 @@ class Block(Protocol):
 
     def __iter__(self) -> Iterator[object]:
         """The records."""
-
-
-def require_package() -> None:
-    """Raise `ImportError`, with the command that installs the package, if fastavro is not installed."""
-    try:
-        import_module("fastavro")
-    except ImportError as error:
-        raise ImportError("Avro is read and written by fastavro: pip install 'headrace[avro]'") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.graph.pvalue import PCollection, PValue
-from headrace.sdk.io.avro.avro_blocks import Schema, require_package
+from headrace.sdk.io.argument_checks import refuse_unless, require_package
+from headrace.sdk.io.avro.avro_blocks import Schema
 from headrace.sdk.io.avro.avro_schemas import WriterSchema, checked_schema, naming, schema_of_type
-from headrace.sdk.io.files.beam_arguments import refuse_unless
 from headrace.sdk.io.files.file_sink import FileSink, IfExists
 from headrace.sdk.io.files.filesystem import Path, open_output
 from headrace.sdk.io.files.windowed_files import WriteFiles
@@ -95,7 +95,7 @@ class WriteToAvro(WriteFiles):
         windowed_writes: bool = True,
         if_exists: IfExists = "replace",
     ) -> None:
-        require_package()
+        require_package("fastavro")
         for name, given, default, instead in (
             ("shard_name_template", shard_name_template, None, "files are named by shard or epoch"),
             ("mime_type", mime_type, _MIME_TYPE, "leave it out"),

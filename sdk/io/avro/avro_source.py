@@ -12,18 +12,15 @@ import pyarrow as pa
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import PCollection
-from headrace.sdk.io.avro.avro_blocks import Block, Layout, blocks_from, layout_of, require_package
+from headrace.sdk.io.argument_checks import require_package
+from headrace.sdk.io.avro.avro_blocks import Block, Layout, blocks_from, layout_of
 from headrace.sdk.io.avro.avro_schemas import ReaderSchema, columns_of
 from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
-from headrace.sdk.io.files.fileio import ReadableFile, files_of, with_path
-from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, match, open_input
+from headrace.sdk.io.files.fileio import ReadableFile, ReadAllFiles
+from headrace.sdk.io.files.filesystem import MatchedFile, Path, match, open_input
 from headrace.sdk.io.files.reading.pieces import mark_before
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
-from headrace.sdk.transforms.core.par_do import FlatMap
-from headrace.sdk.transforms.core.reshuffle import Reshuffle
 
 
 @dataclass
@@ -164,7 +161,7 @@ class ReadFromAvro(FileSource):
         as_rows: bool = False,
         **options: Unpack[OtherReadOptions],
     ) -> None:
-        require_package()
+        require_package("fastavro")
         # Without a pattern it raises.
         super().__init__(cast(Path, file_pattern), validate=validate, **options)
         self._as_rows = as_rows
@@ -184,20 +181,13 @@ class ReadFromAvro(FileSource):
         return AvroFormat(self._as_rows, self.timestamp, self.times)
 
 
-@dataclass(frozen=True, slots=True)
-class _Records:
-    """Reads the records of a file."""
-
-    with_filename: bool
-
-    def __call__(self, file: ReadableFile) -> Iterator[object]:
-        matched = MatchedFile(file.metadata.path, file.metadata.size_in_bytes, 0)
-        batches = BlockRange(matched, 0, matched.size, False, None, MIN_TIMESTAMP).read()
-        records = chain.from_iterable(batch.values for batch in batches)
-        return with_path(records, file, self.with_filename)
+def _records(file: ReadableFile) -> Iterator[object]:
+    matched = MatchedFile(file.metadata.path, file.metadata.size_in_bytes, 0)
+    batches = BlockRange(matched, 0, matched.size, False, None, MIN_TIMESTAMP).read()
+    return chain.from_iterable(batch.values for batch in batches)
 
 
-class ReadAllFromAvro(PTransform[PCollection[str], PCollection[object]]):
+class ReadAllFromAvro(ReadAllFiles):
     """The records of the Avro files of each pattern, as `ReadFromAvro` gives them; each file is read by one task.
 
     >>> from tempfile import TemporaryDirectory
@@ -231,11 +221,5 @@ class ReadAllFromAvro(PTransform[PCollection[str], PCollection[object]]):
         with_filename: bool = False,
         label: str | None = "ReadAllFiles",
     ) -> None:
-        require_package()
-        super().__init__(label)
-        self._read = _Records(with_filename)
-
-    def expand(self, inputs: PCollection[str]) -> PCollection[object]:
-        """The records, in no particular order of the files."""
-        files = files_of(inputs, CompressionTypes.UNCOMPRESSED) | Reshuffle()
-        return files | "ReadRecords" >> FlatMap(self._read)
+        require_package("fastavro")
+        super().__init__(_records, "ReadRecords", with_filename, label)

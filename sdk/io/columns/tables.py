@@ -370,25 +370,6 @@ def _explained(records: list[dict[str, object]], schema: pa.Schema | None, error
     return f"elements of this part have no common schema: {error}; state one with schema=pyarrow.schema(...)"
 
 
-def check_schema(schema: object) -> None:
-    """Raise `TypeError` or `ValueError` for an argument `schema` that is neither None nor a `pyarrow.Schema`."""
-    if schema is not None and not isinstance(schema, pa.Schema):
-        raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")
-    if schema is not None and not schema.names:
-        raise ValueError("the schema has no columns; name them, or leave schema out")
-
-
-def check_column_names(argument: str, names: object) -> None:
-    """Raise `TypeError` for an argument that is no list of columns."""
-    if isinstance(names, str):
-        raise TypeError(f"{argument} must be a list of columns, got text; write [{names!r}]")
-    if not isinstance(names, Sequence):
-        raise TypeError(f"{argument} must be a list of columns, got {names!r:.200}")
-
-
-__all__ = ["to_dicts", "to_list", "to_rows"]
-
-
 def to_rows(batch: pa.RecordBatch) -> list[object]:
     """A `Row` for each row of a batch.
 

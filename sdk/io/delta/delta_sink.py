@@ -18,9 +18,9 @@ from pyarrow import fs
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
+from headrace.sdk.io.argument_checks import check_column_names, check_options, check_schema, require_package
 from headrace.sdk.io.arrow_changes import FILES, TAKEN, check_mode_by_key, contents, encoded_rows, net_rows, rows_of
 from headrace.sdk.io.columns.common_types import signed
-from headrace.sdk.io.columns.tables import check_column_names, check_schema
 from headrace.sdk.io.delta.data_files import DataFiles, decoded, encoded, has_partition_values
 from headrace.sdk.io.delta.delta_table import (
     DeltaError,
@@ -32,12 +32,10 @@ from headrace.sdk.io.delta.delta_table import (
     opened,
     patient,
     reason,
-    require_package,
 )
 from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode
 from headrace.sdk.io.files.durable_files import keep_files
 from headrace.sdk.io.files.filesystem import Path, absolute
-from headrace.sdk.io.table_versions import check_options
 from headrace.sdk.transforms.core.write import Write
 
 if TYPE_CHECKING:
@@ -305,7 +303,7 @@ class WriteToDelta(Write):
         sink: str | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        require_package()
+        require_package("deltalake")
         if not isinstance(table, (str, PathLike)):
             raise TypeError(f"WriteToDelta takes the folder of a table, got {table!r:.200}")
         check_schema(schema)

@@ -10,19 +10,23 @@ from os import PathLike, fspath
 import pyarrow as pa
 from pyarrow import fs
 
-from headrace.lowlevel.code_pickling import Portable
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import DurationTypes
+from headrace.sdk.io.argument_checks import check_options, require_package
 from headrace.sdk.io.delta.delta_log import AddedFile, DeltaLog
-from headrace.sdk.io.delta.delta_table import DeltaError, StorageOptions, files, reason, require_package
-from headrace.sdk.io.files.file_times import FileTimes
+from headrace.sdk.io.delta.delta_table import DeltaError, StorageOptions, files, reason
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, absolute
-from headrace.sdk.io.parquet.hive_partitions import FolderColumns
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
-from headrace.sdk.io.table_versions import TableInjector, TablePosition, check_columns, check_continuous, check_options
+from headrace.sdk.io.table_versions import (
+    TableInjector,
+    TablePosition,
+    TableSource,
+    VersionRange,
+    check_continuous,
+    reading,
+)
 from headrace.sdk.io.timestamps import TimestampOf
-from headrace.sdk.transforms.core.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,33 +102,19 @@ class DeltaInjector(TableInjector[AddedFile]):
     Args:
         log: The versions of the table.
         format_: How data files are read.
-        version: The version that is read as a whole; None for the newest one when the pipeline first starts.
-        continuous: Whether later versions are read.
-        until: The last version; None for no end.
-        max_delay: Microseconds that the watermark stays behind the greatest timestamp; None for none before the end.
-        interval: Seconds between two looks for a new version.
+        versions: Which ones are read.
     """
 
-    def __init__(
-        self,
-        log: DeltaLog,
-        format_: DataFileFormat,
-        version: int | None,
-        continuous: bool,
-        until: int | None,
-        max_delay: int | None,
-        interval: float,
-    ) -> None:
-        super().__init__(max_delay, interval)
+    def __init__(self, log: DeltaLog, format_: DataFileFormat, versions: VersionRange) -> None:
+        super().__init__(versions)
         self._log, self._format = log, format_
-        self._version, self._continuous, self._until = version, continuous, until
         self._compared = float("-inf")
         """When it was last made sure that the table is the same."""
 
     def start(self) -> object:
         """All files of the first version."""
-        newest, table = self._log.newest()
-        return TablePosition(newest if self._version is None else self._version, True, table=table).plain()
+        (newest, table), first = self._log.newest(), self._versions.first
+        return TablePosition(newest if first is None else first, True, table=table).plain()
 
     def planned(self, at: TablePosition) -> list[AddedFile]:
         """See `TableInjector`. Raises `DeltaError`."""
@@ -142,7 +132,8 @@ class DeltaInjector(TableInjector[AddedFile]):
 
     def is_last(self, at: TablePosition) -> bool:
         """See `TableInjector`."""
-        return not self._continuous or (self._until is not None and _version(at) >= self._until)
+        until = self._versions.until
+        return not self._versions.continuous or (until is not None and _version(at) >= until)
 
     def following(self, at: TablePosition) -> int | None:
         """See `TableInjector`."""
@@ -183,7 +174,7 @@ def _check_versions(version: int | None, until: int | None, continuous: bool) ->
         raise ValueError(f"until_version is {until}, before version {version}, which is read first")
 
 
-class ReadFromDelta(Source):
+class ReadFromDelta(TableSource):
     """Rows of a Delta table as dicts.
 
     Needs `pip install 'headrace[delta]'`. Tables with deletion vectors or column mapping are refused.
@@ -233,40 +224,31 @@ class ReadFromDelta(Source):
         interval: float = 1.0,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__()
-        require_package()
+        require_package("deltalake")
         if not isinstance(table, (str, PathLike)):
             raise TypeError(f"ReadFromDelta takes the folder of a table, got {table!r:.200}")
         check_options("storage_options", storage_options)
         delay = check_continuous(timestamp, max_delay, continuous, interval)
         _check_versions(version, until_version, continuous)
-        self._log = DeltaLog(absolute(fspath(table)), storage_options)
-        schema = self._schema(version, continuous)
-        check_columns(self._log.place, schema, columns, timestamp)
-        by = Portable(timestamp, "the function timestamp") if callable(timestamp) else timestamp
-        chosen = None if columns is None else tuple(columns)
-        shared = (chosen, as_rows, by, FileTimes(False, None), FolderColumns(), False)
-        self._format = DataFileFormat(*shared, self._log.place, storage_options, schema)
-        self.is_bounded = not continuous or until_version is not None
-        self._arguments = (version, continuous, until_version, delay, interval)
-
-    def _schema(self, version: int | None, continuous: bool) -> pa.Schema:
-        """The columns at a version, or for continuous reading the newest ones. Raises `DeltaError`."""
-        try:
-            schema = self._log.schema(version)
-            return self._log.schema() if continuous else schema
-        except DeltaError:
-            raise
-        except Exception as error:
-            what = "as a Delta table" if version is None else f"at version {version}"
-            raise DeltaError(f"{self._log.place} cannot be read {what}; nothing has run: {reason(error)}") from error
-
-    def arrow_schema(self) -> pa.Schema:
-        """See `Source`: the columns of the table."""
-        schema, columns = self._format.schema, self._format.columns
-        assert schema is not None, "the format has it"
-        return schema if columns is None else pa.schema([schema.field(name) for name in columns])
+        place = absolute(fspath(table))
+        self._log = DeltaLog(place, storage_options)
+        schema = _schema(self._log, version, continuous)
+        shared = reading(place, schema, columns, as_rows, timestamp)
+        self._files = DataFileFormat(*shared, place=place, options=storage_options, schema=schema)
+        super().__init__(schema, self._files, VersionRange(version, continuous, until_version, delay, interval))
 
     def injector(self) -> DeltaInjector:
         """The injector, which plans files on the driver."""
-        return DeltaInjector(self._log, self._format, *self._arguments)
+        return DeltaInjector(self._log, self._files, self._versions)
+
+
+def _schema(log: DeltaLog, version: int | None, continuous: bool) -> pa.Schema:
+    """The columns at a version, or for continuous reading the newest ones. Raises `DeltaError`."""
+    try:
+        schema = log.schema(version)
+        return log.schema() if continuous else schema
+    except DeltaError:
+        raise
+    except Exception as error:
+        what = "as a Delta table" if version is None else f"at version {version}"
+        raise DeltaError(f"{log.place} cannot be read {what}; nothing has run: {reason(error)}") from error

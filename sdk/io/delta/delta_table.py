@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -34,14 +33,6 @@ class DeltaError(HeadraceError, RuntimeError):
       ...
     headrace.sdk.io.delta.delta_table.DeltaError: /no/such/table cannot be read as a Delta table; nothing has run: ...
     """
-
-
-def require_package() -> None:
-    """Raise `ImportError`, with the command that installs the package, if deltalake is not installed."""
-    try:
-        import_module("deltalake")
-    except ImportError as error:
-        raise ImportError("Delta tables are read and written by deltalake: pip install 'headrace[delta]'") from error
 
 
 def opened(place: str, options: StorageOptions, version: int | None = None) -> DeltaTable:

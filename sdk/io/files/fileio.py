@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
@@ -13,6 +13,7 @@ from headrace.sdk.io.files.filesystem import CompressionTypes
 from headrace.sdk.io.files.filesystems import BeamIOError, FileMetadata, FileSystems
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.par_do import FlatMap
+from headrace.sdk.transforms.core.reshuffle import Reshuffle
 
 
 class EmptyMatchTreatment:
@@ -170,11 +171,37 @@ def _readable(file: FileMetadata | str, compression: str | None, skip: bool) -> 
         raise BeamIOError(f"{metadata.path} is a folder; give files, or let skip_directories be True")
 
 
-def files_of(patterns: PCollection[str], compression: str) -> PCollection[ReadableFile]:
-    """The files of patterns, for transforms that read each of them."""
-    return patterns | MatchAll(EmptyMatchTreatment.ALLOW_IF_WILDCARD) | ReadMatches(compression)
+class ReadAllFiles(PTransform[PCollection[str], PCollection[object]]):
+    """The elements of the files of each pattern; the base of the transforms for the single formats.
+
+    Args:
+        read: Function from a file to its elements; it is called in the task that reads the file.
+        step: Label of the step that reads.
+        with_filename: Whether elements are pairs of the file's path and what `read` gives.
+        label: Label of the transform.
+        compression: One of `CompressionTypes`.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[ReadableFile], Iterable[object]],
+        step: str,
+        with_filename: bool,
+        label: str | None = None,
+        compression: str = CompressionTypes.UNCOMPRESSED,
+    ) -> None:
+        super().__init__(label)
+        self._read, self._step, self._with_filename = read, step, with_filename
+        self._compression = compression
+
+    def expand(self, inputs: PCollection[str]) -> PCollection[object]:
+        """The elements, in no particular order of the files; each file is read by one task."""
+        found = inputs | MatchAll(EmptyMatchTreatment.ALLOW_IF_WILDCARD) | ReadMatches(self._compression)
+        return found | Reshuffle() | self._step >> FlatMap(_elements, self._read, self._with_filename)
 
 
-def with_path(elements: Iterable[object], file: ReadableFile, wanted: bool) -> Iterator[object]:
-    """Elements of a file, as pairs with its path if this is wanted."""
-    return ((file.metadata.path, element) for element in elements) if wanted else iter(elements)
+def _elements(
+    file: ReadableFile, read: Callable[[ReadableFile], Iterable[object]], with_filename: bool
+) -> Iterable[object]:
+    elements = read(file)
+    return ((file.metadata.path, element) for element in elements) if with_filename else elements

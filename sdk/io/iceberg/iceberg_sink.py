@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
+from headrace.sdk.io.argument_checks import check_schema, require_package
 from headrace.sdk.io.arrow_changes import FILES, check_mode_by_key, contents, encoded_rows, net_rows, rows_of, unfit_key
 from headrace.sdk.io.columns.common_types import signed
-from headrace.sdk.io.columns.tables import check_schema
 from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, SinkTakenError, WriteMode
 from headrace.sdk.io.iceberg.iceberg_table import (
     IcebergError,
@@ -33,7 +33,6 @@ from headrace.sdk.io.iceberg.iceberg_table import (
     keep_newest,
     mark_of,
     marked,
-    require_package,
 )
 from headrace.sdk.io.iceberg.pyiceberg_private import (
     TableMovedError,
@@ -281,7 +280,7 @@ class WriteToIceberg(Write):
         keys: Sequence[str] = (),
         sink: str | None = None,
     ) -> None:
-        require_package()
+        require_package("pyiceberg.catalog")
         address = TableAddress.of(table, catalog_name, catalog_properties)
         check_schema(schema)
         check_mode_by_key(mode, keys, schema)

@@ -9,24 +9,23 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from headrace.lowlevel.code_pickling import Portable
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import DurationTypes
-from headrace.sdk.io.files.file_times import FileTimes
+from headrace.sdk.io.argument_checks import require_package
 from headrace.sdk.io.files.filesystem import MatchedFile
-from headrace.sdk.io.iceberg.iceberg_table import (
-    IcebergError,
-    TableAddress,
-    columns_of,
-    require_package,
-)
-from headrace.sdk.io.parquet.hive_partitions import FolderColumns
+from headrace.sdk.io.iceberg.iceberg_table import IcebergError, TableAddress, columns_of
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
-from headrace.sdk.io.table_versions import TableInjector, TablePosition, check_columns, check_continuous
+from headrace.sdk.io.table_versions import (
+    TableInjector,
+    TablePosition,
+    TableSource,
+    VersionRange,
+    check_continuous,
+    reading,
+)
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf
-from headrace.sdk.transforms.core.source import Source
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -85,27 +84,12 @@ class IcebergInjector(TableInjector["FileScanTask"]):
         address: The table.
         schema_id: Number of the schema that elements have.
         format_: What becomes of rows.
-        snapshot: The snapshot that is read as a whole; None for the newest one when the pipeline first starts.
-        continuous: Whether later snapshots are read.
-        until: The last snapshot; None for no end.
-        max_delay: Microseconds that the watermark stays behind the greatest timestamp; None for none before the end.
-        interval: Seconds between two looks for a new snapshot.
+        versions: Which snapshots are read.
     """
 
-    def __init__(
-        self,
-        address: TableAddress,
-        schema_id: int,
-        format_: ParquetFormat,
-        snapshot: int | None,
-        continuous: bool,
-        until: int | None,
-        max_delay: int | None,
-        interval: float,
-    ) -> None:
-        super().__init__(max_delay, interval)
+    def __init__(self, address: TableAddress, schema_id: int, format_: ParquetFormat, versions: VersionRange) -> None:
+        super().__init__(versions)
         self._address, self._schema_id, self._format = address, schema_id, format_
-        self._snapshot, self._continuous, self._until = snapshot, continuous, until
         self._table: Table | None = None
         """The table at the last look."""
         self._followers: dict[int | None, int] = {}
@@ -113,8 +97,8 @@ class IcebergInjector(TableInjector["FileScanTask"]):
 
     def start(self) -> object:
         """All files of the first snapshot."""
-        newest = self._address.load().current_snapshot()
-        first = newest.snapshot_id if self._snapshot is None and newest is not None else self._snapshot
+        newest, first = self._address.load().current_snapshot(), self._versions.first
+        first = newest.snapshot_id if first is None and newest is not None else first
         return TablePosition(first, True).plain()
 
     def cut(self, file: FileScanTask, row: int, records: int) -> tuple[Split, int, int | None]:
@@ -126,7 +110,8 @@ class IcebergInjector(TableInjector["FileScanTask"]):
 
     def is_last(self, at: TablePosition) -> bool:
         """See `TableInjector`."""
-        return not self._continuous or (self._until is not None and at.version == self._until)
+        until = self._versions.until
+        return not self._versions.continuous or (until is not None and at.version == until)
 
     def planned(self, at: TablePosition) -> list[FileScanTask]:
         """See `TableInjector`; ordered by path. Raises `IcebergError`."""
@@ -202,7 +187,7 @@ def _gone(address: TableAddress, snapshot: int | None) -> IcebergError:
     )
 
 
-class ReadFromIceberg(Source):
+class ReadFromIceberg(TableSource):
     """Rows of an Iceberg table as dicts.
 
     Needs `pip install 'headrace[iceberg]'`.
@@ -258,41 +243,33 @@ class ReadFromIceberg(Source):
         until_snapshot: int | None = None,
         interval: float = 1.0,
     ) -> None:
-        super().__init__()
-        require_package()
+        require_package("pyiceberg.catalog")
         self._address = TableAddress.of(table, catalog_name, catalog_properties)
         delay = check_continuous(timestamp, max_delay, continuous, interval)
         if until_snapshot is not None and (not continuous or snapshot_id is None):
             raise ValueError("until_snapshot is for continuous=True with snapshot_id only, which says where to begin")
-        self._columns, self._schema_id = self._schema(snapshot_id, continuous, until_snapshot)
-        check_columns(table, self._columns, columns, timestamp)
-        by = Portable(timestamp, "the function timestamp") if callable(timestamp) else timestamp
-        chosen = None if columns is None else tuple(columns)
-        self._format = ParquetFormat(chosen, as_rows, by, FileTimes(False, None), FolderColumns())
-        self.is_bounded = not continuous or until_snapshot is not None
-        self._arguments = (snapshot_id, continuous, until_snapshot, delay, interval)
-
-    def _schema(self, snapshot_id: int | None, continuous: bool, until: int | None) -> tuple[pa.Schema, int]:
-        """Columns and number of the schema of the snapshot, or of the newest. Raises `IcebergError`."""
-        name = self._address.table
-        try:
-            table = self._address.load()
-        except Exception as error:
-            raise IcebergError(f"{name} cannot be read as an Iceberg table; nothing has run: {error}") from error
-        if snapshot_id is None:
-            return columns_of(table), table.schema().schema_id
-        if (snapshot := table.snapshot_by_id(snapshot_id)) is None:
-            raise IcebergError(f"{name} has no snapshot {snapshot_id}; nothing has run. Name one that it has kept")
-        if until is not None:
-            _check_end(table, name, snapshot_id, until)
-        schema = table.schema() if continuous or snapshot.schema_id is None else table.schemas()[snapshot.schema_id]
-        return cast(pa.Schema, schema.as_arrow()), schema.schema_id
-
-    def arrow_schema(self) -> pa.Schema:
-        """See `Source`: the columns of the table."""
-        columns = self._format.columns
-        return self._columns if columns is None else pa.schema([self._columns.field(name) for name in columns])
+        versions = VersionRange(snapshot_id, continuous, until_snapshot, delay, interval)
+        schema, self._schema_id = _schema(self._address, versions)
+        super().__init__(schema, ParquetFormat(*reading(table, schema, columns, as_rows, timestamp)), versions)
 
     def injector(self) -> IcebergInjector:
         """The injector, which plans files on the driver."""
-        return IcebergInjector(self._address, self._schema_id, self._format, *self._arguments)
+        return IcebergInjector(self._address, self._schema_id, self._format, self._versions)
+
+
+def _schema(address: TableAddress, versions: VersionRange) -> tuple[pa.Schema, int]:
+    """Columns and number of the schema of the first snapshot, or of the newest. Raises `IcebergError`."""
+    name = address.table
+    try:
+        table = address.load()
+    except Exception as error:
+        raise IcebergError(f"{name} cannot be read as an Iceberg table; nothing has run: {error}") from error
+    if versions.first is None:
+        return columns_of(table), table.schema().schema_id
+    if (snapshot := table.snapshot_by_id(versions.first)) is None:
+        raise IcebergError(f"{name} has no snapshot {versions.first}; nothing has run. Name one that it has kept")
+    if versions.until is not None:
+        _check_end(table, name, versions.first, versions.until)
+    number = None if versions.continuous else snapshot.schema_id
+    schema = table.schema() if number is None else table.schemas()[number]
+    return cast(pa.Schema, schema.as_arrow()), schema.schema_id

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pyarrow as pa
@@ -13,9 +12,9 @@ from pyarrow import fs
 
 from headrace.lowlevel.coders.coder import PickleCoder
 from headrace.lowlevel.errors import HeadraceError
+from headrace.sdk.io.argument_checks import check_options
 from headrace.sdk.io.epoch_sink import Mark
 from headrace.sdk.io.files.durable_files import keep_files
-from headrace.sdk.io.table_versions import check_options
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -38,16 +37,6 @@ class IcebergError(HeadraceError, RuntimeError):
       ...
     headrace.sdk.io.iceberg.iceberg_table.IcebergError: ...
     """
-
-
-def require_package() -> None:
-    """Raise `ImportError`, with the command that installs the package, if pyiceberg is not installed."""
-    try:
-        import_module("pyiceberg.catalog")
-    except ImportError as error:
-        raise ImportError(
-            "Iceberg tables are read and written by pyiceberg: pip install 'headrace[iceberg]'"
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
 from headrace.lowlevel.errors import HeadraceError
+from headrace.sdk.io.argument_checks import require_package
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
@@ -107,17 +107,9 @@ class OffsetRange(NamedTuple):
         return f"topic {self.topic!r}, partition {self.partition}, offsets {self.start} to {self.end - 1}"
 
 
-def require_package() -> None:
-    """Raise `ImportError`, with the command that installs the client, if the client is not installed."""
-    try:
-        import_module("confluent_kafka")
-    except ImportError as error:
-        raise ImportError("Kafka is read and written by confluent-kafka: pip install headrace[kafka]") from error
-
-
 def consumer_settings(config: Config) -> dict[str, object]:
     """The settings of consumers, with ours. Raises `TypeError` or `ValueError` for settings that are refused."""
-    require_package()
+    require_package("confluent_kafka")
     check_servers(config, "consumer_config")
     settings = {**_DEFAULTS, **config, **_OURS}
     try:

@@ -22,6 +22,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.sinks.sink import BaseSink
 from headrace.lowlevel.stored_names import named, stored_as
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW
+from headrace.sdk.io.argument_checks import require_package
 from headrace.sdk.io.kafka.client import (
     PATIENCE,
     Cluster,
@@ -30,7 +31,6 @@ from headrace.sdk.io.kafka.client import (
     check_servers,
     consumer_settings,
     reason_of,
-    require_package,
 )
 from headrace.sdk.io.kafka.record import KafkaRecord, Serializer, serializer_of
 from headrace.sdk.transforms.core.write import Write
@@ -292,7 +292,7 @@ class WriteToKafka(Write):
         key_serializer: Serializer | str | None = None,
         value_serializer: Serializer | str | None = None,
     ) -> None:
-        require_package()
+        require_package("confluent_kafka")
         _check_producer(producer_config)
         if not topic:
             raise ValueError("topic is empty; name one")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,8 @@ from headrace.lowlevel.code_pickling import Portable
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP, DurationTypes, Timestamp
 from headrace.lowlevel.watermarks.far_future import believable
-from headrace.sdk.io.dead_letters import Failure, ReadApart, Unreadable
+from headrace.sdk.io.argument_checks import require_package
+from headrace.sdk.io.dead_letters import Failure, TolerantSource, Unreadable
 from headrace.sdk.io.kafka.client import (
     Cluster,
     Config,
@@ -21,13 +21,11 @@ from headrace.sdk.io.kafka.client import (
     Partition,
     RecordMark,
     consumer_settings,
-    require_package,
 )
 from headrace.sdk.io.kafka.injector import KafkaInjector, Policy
 from headrace.sdk.io.kafka.record import Deserializer, KafkaRecord, deserialized, deserializer_of
 from headrace.sdk.io.kafka.registry_client import RegistryError
 from headrace.sdk.io.timestamps import ahead_micros, check_range, delay_micros, micros_of
-from headrace.sdk.transforms.core.source import Source
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -150,12 +148,13 @@ class _Starts:
         return dict(offsets)
 
 
-class ReadFromKafka(Source):
+class ReadFromKafka(TolerantSource):
     """Records of Kafka's topics as pairs (key, value), exactly once: offsets are committed with the epoch.
 
     The driver plans ranges of offsets, which tasks read. The watermark of a partition is `max_delay` behind the
     greatest timestamp read in it up to the epoch before; the watermark of the source is the least of these. Needs
-    `pip install headrace[kafka]`.
+    `pip install headrace[kafka]`. `with_exception_handling` sets records apart for which a deserializer or timestamp
+    policy fails, as `KafkaRecord`s with bytes and with their timestamps in Kafka.
 
     >>> import headrace as beam
     >>> from headrace.io import kafka_values
@@ -225,7 +224,7 @@ class ReadFromKafka(Source):
         look_interval: float = 30.0,
     ) -> None:
         super().__init__()
-        require_package()
+        require_package("confluent_kafka")
         _check_topics(topics)
         _check_group(commit_offset_in_finalize, consumer_config)
         self._settings = consumer_settings(consumer_config)
@@ -248,21 +247,7 @@ class ReadFromKafka(Source):
 
     def injector(self) -> KafkaInjector:
         """The injector, which plans ranges of offsets on the driver."""
-        return KafkaInjector(self._settings, self._policy, self._reader)
-
-    def tolerant(self) -> ReadFromKafka:
-        """See `Tolerant.tolerant`."""
-        other = copy.copy(self)
-        other._reader = replace(self._reader, tolerant=True)
-        return other
-
-    def with_exception_handling(self, main_tag: str = "good", dead_letter_tag: str = "bad") -> ReadApart:
-        """The same source with an output for records for which a deserializer or timestamp policy fails.
-
-        Its elements are pairs (`KafkaRecord` with bytes, (class of the error, its repr, lines of its traceback)), with
-        the record's timestamp in Kafka.
-        """
-        return ReadApart(self.tolerant(), main_tag, dead_letter_tag)
+        return KafkaInjector(self._settings, self._policy, replace(self._reader, tolerant=self._tolerant))
 
 
 def _check_topics(topics: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from headrace.sdk.io.avro import avro_blocks
+from headrace.sdk.io.argument_checks import require_package
 from headrace.sdk.io.avro.avro_blocks import Schema
 from headrace.sdk.io.avro.avro_schemas import WriterSchema, checked_schema, naming, plain
 from headrace.sdk.io.kafka.registry_client import (
@@ -328,7 +328,7 @@ def avro_format(
     """
     if schema_registry is not None:
         require_registry_package()
-    avro_blocks.require_package()
+    require_package("fastavro")
     known = None if schema is None else checked_schema(schema)
     if schema_registry is not None:
         return RegistryAvro(checked_registry(schema_registry), known, settings or {})

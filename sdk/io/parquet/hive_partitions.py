@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import fs
 
-from headrace.sdk.io.columns.tables import check_column_names
+from headrace.sdk.io.argument_checks import check_column_names
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, filesystem_of
 
 NULL = "__HIVE_DEFAULT_PARTITION__"

@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.graph.pvalue import PCollection, PValue
+from headrace.sdk.io.argument_checks import check_column_names, check_schema, refuse_unless
 from headrace.sdk.io.columns.run_schema import RunSchema, with_schema
 from headrace.sdk.io.columns.source_columns import source_columns
-from headrace.sdk.io.columns.tables import check_column_names, check_schema
-from headrace.sdk.io.files.beam_arguments import refuse_unless
 from headrace.sdk.io.files.file_sink import FileSink, IfExists, TableWriter
 from headrace.sdk.io.files.filesystem import Path, filesystem_of, open_output
 from headrace.sdk.io.files.output_files import StagedFile

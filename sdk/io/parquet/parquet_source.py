@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
-from typing import NamedTuple, Self, Unpack, cast
+from typing import NamedTuple, Unpack, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs, parquet
+from pyarrow import fs
 
+from headrace.lowlevel.columnar.arrow_to_python import to_list
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP
 from headrace.sdk.expressions.arrow_schema import shape_of_rows, times_of
-from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.io.columns.source_columns import common_columns
-from headrace.sdk.io.columns.tables import to_dicts, to_list, to_rows
-from headrace.sdk.io.dead_letters import ReadApart, halves
+from headrace.sdk.io.columns.tables import to_dicts, to_rows
+from headrace.sdk.io.dead_letters import TolerantSource, halves
 from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
-from headrace.sdk.io.files.fileio import ReadableFile, files_of, with_path
-from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, filesystem_of, match
+from headrace.sdk.io.files.fileio import ReadableFile, ReadAllFiles
+from headrace.sdk.io.files.filesystem import MatchedFile, Path, filesystem_of, match
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns, files_below, with_constants
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_range, timestamps_of
-from headrace.sdk.transforms.core.par_do import FlatMap
-from headrace.sdk.transforms.core.reshuffle import Reshuffle
 
 _MOST_ROWS = 50_000
 _MOST_VALUES = 500_000
@@ -251,8 +247,11 @@ def _stored_schema(file: MatchedFile) -> pa.Schema:
     return pq.read_schema(path, filesystem=system)
 
 
-class ReadFromParquet(FileSource):
+class ReadFromParquet(FileSource, TolerantSource):
     """Rows of Parquet files as dicts.
+
+    `with_exception_handling` sets rows without a valid event time apart, as `FileRow`s. A file that cannot be read, or
+    lacks columns, still stops the run.
 
     Args:
         file_pattern: Which files; see `FileSource`.
@@ -294,7 +293,6 @@ class ReadFromParquet(FileSource):
         super().__init__(files_below(file_pattern) if partition_by else file_pattern, validate=validate, **options)
         self._columns = None if columns is None else tuple(columns)
         self._as_rows = as_rows
-        self._tolerant = False
 
     def arrow_schema(self) -> pa.Schema | None:
         """See `Source`: the columns of the first file and the last; columns may have been added meanwhile."""
@@ -317,20 +315,6 @@ class ReadFromParquet(FileSource):
         """Parquet, cut by rows."""
         return ParquetFormat(self._columns, self._as_rows, self.timestamp, self.times, self._folders, self._tolerant)
 
-    def tolerant(self) -> Self:
-        """See `Tolerant.tolerant`."""
-        other = copy.copy(self)
-        other._tolerant = True
-        return other
-
-    def with_exception_handling(self, main_tag: str = "good", dead_letter_tag: str = "bad") -> ReadApart:
-        """The same source with an output for rows without a valid event time.
-
-        Its elements are pairs (`FileRow`, (class of the error, its repr, lines of its traceback)). A file that cannot
-        be read, or lacks columns, still stops the run.
-        """
-        return ReadApart(self.tolerant(), main_tag, dead_letter_tag)
-
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
@@ -338,17 +322,16 @@ class _Tables:
 
     columns: tuple[str, ...] | None
     as_tables: bool
-    with_filename: bool
 
     def __call__(self, file: ReadableFile) -> Iterator[object]:
         system, path = filesystem_of(file.metadata.path)
         with system.open_input_file(path) as opened:
-            whole = parquet.ParquetFile(opened, page_checksum_verification=True)
+            whole = pq.ParquetFile(opened, page_checksum_verification=True)
             if not self.as_tables:
                 refuse_equal_names(file.metadata.path, whole.schema_arrow.names)
-            yield from with_path(self._elements(whole), file, self.with_filename)
+            yield from self._elements(whole)
 
-    def _elements(self, file: parquet.ParquetFile) -> Iterator[object]:
+    def _elements(self, file: pq.ParquetFile) -> Iterator[object]:
         columns = None if self.columns is None else list(self.columns)
         tables: Iterator[pa.Table] = (file.read_row_group(n, columns) for n in range(file.num_row_groups))
         if self.as_tables:
@@ -356,7 +339,7 @@ class _Tables:
         return chain.from_iterable(to_dicts(batch) for table in tables for batch in table.to_batches())
 
 
-class ReadAllFromParquetBatched(PTransform[PCollection[str], PCollection[object]]):
+class ReadAllFromParquetBatched(ReadAllFiles):
     """The row groups of the Parquet files of each pattern, as `pyarrow.Table`s; each file is read by one task.
 
     Args:
@@ -386,16 +369,11 @@ class ReadAllFromParquetBatched(PTransform[PCollection[str], PCollection[object]
         with_filename: bool = False,
         label: str | None = None,
     ) -> None:
-        super().__init__(label)
-        self._read = _Tables(None if columns is None else tuple(columns), True, with_filename)
-
-    def expand(self, inputs: PCollection[str]) -> PCollection[object]:
-        """The tables, in no particular order of the files."""
-        files = files_of(inputs, CompressionTypes.UNCOMPRESSED) | Reshuffle()
-        return files | "ReadTables" >> FlatMap(self._read)
+        read = _Tables(None if columns is None else tuple(columns), as_tables=True)
+        super().__init__(read, "ReadTables", with_filename, label)
 
 
-class ReadAllFromParquet(PTransform[PCollection[str], PCollection[object]]):
+class ReadAllFromParquet(ReadAllFiles):
     """The rows of the Parquet files of each pattern, as dicts; each file is read by one task.
 
     Args:
@@ -426,10 +404,5 @@ class ReadAllFromParquet(PTransform[PCollection[str], PCollection[object]]):
         desired_bundle_size: int = 64 << 20,
         label: str | None = None,
     ) -> None:
-        super().__init__(label)
-        self._read = _Tables(None if columns is None else tuple(columns), False, with_filename)
-
-    def expand(self, inputs: PCollection[str]) -> PCollection[object]:
-        """The rows, in no particular order of the files."""
-        files = files_of(inputs, CompressionTypes.UNCOMPRESSED) | Reshuffle()
-        return files | "ReadRows" >> FlatMap(self._read)
+        read = _Tables(None if columns is None else tuple(columns), as_tables=False)
+        super().__init__(read, "ReadRows", with_filename, label)

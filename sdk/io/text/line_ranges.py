@@ -6,7 +6,6 @@ An error in a file stops the run, and names the file and the line.
 from __future__ import annotations
 
 import codecs
-import copy
 import io
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,7 +17,7 @@ from typing import BinaryIO, NamedTuple, Protocol, Self, cast
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import addressed, stored_as
-from headrace.sdk.io.dead_letters import Failure, ReadApart, Unreadable
+from headrace.sdk.io.dead_letters import Failure, TolerantSource, Unreadable
 from headrace.sdk.io.files.file_source import FileSource
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, compression_of, open_input
@@ -362,28 +361,25 @@ class LineFormat:
         return self._layouts[file]
 
 
-class LineSource(FileSource):
-    """Reads files of lines."""
+class LineSource(FileSource, TolerantSource):
+    """The base of sources of lines.
+
+    `with_exception_handling` sets lines apart, as `FileLine`s, that cannot be read or have no valid event time. A wrong
+    header, or a file that cannot be read to its end, still stops the run.
+    """
 
     one_line_each = True
     """Whether every record is one line."""
-    bad_times: FileTimes | None = None
-    """Event times for unreadable lines; None where such a line stops the run."""
+
+    @property
+    def bad_times(self) -> FileTimes | None:
+        """Event times for unreadable lines; None where such a line stops the run."""
+        return self.times if self._tolerant else None
 
     def tolerant(self) -> Self:
-        """See `Tolerant.tolerant`. Raises `ValueError` if records may have several lines."""
+        """See `TolerantSource`. Raises `ValueError` if records may have several lines."""
         if not self.one_line_each:
             raise ValueError(
                 f"{self.label} reads records of several lines, and cannot go on after a bad one; read lines"
             )
-        other = copy.copy(self)
-        other.bad_times = self.times
-        return other
-
-    def with_exception_handling(self, main_tag: str = "good", dead_letter_tag: str = "bad") -> ReadApart:
-        """The same source with an output for lines that cannot be read or have no valid event time.
-
-        Its elements are pairs (`FileLine`, (class of the error, its repr, lines of its traceback)). A wrong header, or
-        a file that cannot be read to its end, still stops the run.
-        """
-        return ReadApart(self.tolerant(), main_tag, dead_letter_tag)
+        return super().tolerant()

@@ -13,16 +13,14 @@ from headrace.sdk.coders.coder import Coder
 from headrace.sdk.coders.plain import StrUtf8Coder
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PBegin, PCollection
-from headrace.sdk.io.files.beam_arguments import refuse_unless
+from headrace.sdk.io.argument_checks import refuse_unless
 from headrace.sdk.io.files.file_source import OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
-from headrace.sdk.io.files.fileio import ReadableFile, files_of, with_path
+from headrace.sdk.io.files.fileio import ReadableFile, ReadAllFiles
 from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of
 from headrace.sdk.io.text.line_ranges import UTF_8, BadLine, LineFormat, LineSource, checked_encoding
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 from headrace.sdk.transforms.core.create import Create
-from headrace.sdk.transforms.core.par_do import FlatMap
-from headrace.sdk.transforms.core.reshuffle import Reshuffle
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +147,7 @@ class ReadFromText(LineSource):
         return begin if self._all is None else inputs.pipeline | Create([self.pattern]) | "Read" >> self._all
 
     def tolerant(self) -> Self:
-        """See `Tolerant.tolerant`. Raises `ValueError` if there is a delimiter."""
+        """See `TolerantSource`. Raises `ValueError` if there is a delimiter."""
         if self._all is not None:
             raise ValueError(f"{self.label} has a delimiter, and cannot go on after a bad line; leave one of them out")
         return super().tolerant()
@@ -170,14 +168,13 @@ class _Lines:
     strip: bool
     coder: Coder
     header: int
-    with_filename: bool
     delimiter: bytes | None
 
     def __call__(self, file: ReadableFile) -> Iterator[object]:
         with file.open() as opened:
             lines = _lines(opened) if self.delimiter is None else _split(opened, self.delimiter)
             for line, end in islice(_without_mark(lines), self.header, None):
-                yield from with_path([self.coder.decode(line if self.strip else line + end)], file, self.with_filename)
+                yield self.coder.decode(line if self.strip else line + end)
 
 
 def _without_mark(lines: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
@@ -224,7 +221,7 @@ def check_delimiter(delimiter: object) -> None:
         )
 
 
-class ReadAllFromText(PTransform[PCollection[str], PCollection[object]]):
+class ReadAllFromText(ReadAllFiles):
     r"""Lines of the text files of each pattern; each file is read by one task.
 
     Args:
@@ -263,19 +260,11 @@ class ReadAllFromText(PTransform[PCollection[str], PCollection[object]]):
         delimiter: bytes | None = None,
         escapechar: None = None,
     ) -> None:
-        super().__init__()
         refuse_unless("ReadAllFromText", "escapechar", escapechar, None, "each delimiter ends a line")
         check_delimiter(delimiter)
         compression_of("", compression_type)
-        self._compression = compression_type
-        self._read = _Lines(
-            strip_trailing_newlines, coder or StrUtf8Coder(), skip_header_lines, with_filename, delimiter
-        )
-
-    def expand(self, inputs: PCollection[str]) -> PCollection[object]:
-        """The lines, in no particular order of the files."""
-        files = files_of(inputs, self._compression) | Reshuffle()
-        return files | "ReadLines" >> FlatMap(self._read)
+        read = _Lines(strip_trailing_newlines, coder or StrUtf8Coder(), skip_header_lines, delimiter)
+        super().__init__(read, "ReadLines", with_filename, compression=compression_type)
 
 
 class ReadFromTextWithFilename(PTransform[PBegin, PCollection[object]]):
