@@ -58,12 +58,12 @@ class Cluster:
 
     def messages(self, topic: str) -> list:
         """All that a topic has, partition after partition."""
-        from headrace.sdk.io.kafka.client import Cluster as Client
-        from headrace.sdk.io.kafka.client import OffsetRange, consumer_settings
+        from headrace.sdk.io.kafka.client import KafkaCluster as Client
+        from headrace.sdk.io.kafka.client import PartitionRange, consumer_settings
 
         client = Client(consumer_settings(self.config))
         bounds = client.bounds(client.partitions([topic]))
-        ranges = [OffsetRange(*partition, *bound) for partition, bound in bounds.items()]
+        ranges = [PartitionRange(*partition, *bound) for partition, bound in bounds.items()]
         return [message for wanted in ranges for messages in client.read(wanted) for message in messages]
 
 

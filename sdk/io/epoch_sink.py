@@ -1,9 +1,9 @@
 """How: what sinks have in common whose destination keeps an epoch's number in the transaction that writes its rows.
 
-A destination keeps a `Mark` under the name of each sink: the run that writes and its newest epoch. It moves the mark in
-the transaction that writes the rows, so an epoch that comes again changes nothing, and one that is older than the mark
-is refused: a driver that was replaced, or an older copy of the checkpoint, delivers it. A run that begins anew draws a
-number, which is in each of its commits; the first epoch that it delivers puts that number in the place of its
+A destination keeps a `SinkMark` under the name of each sink: the run that writes and its newest epoch. It moves the
+mark in the transaction that writes the rows, so an epoch that comes again changes nothing, and one that is older than
+the mark is refused: a driver that was replaced, or an older copy of the checkpoint, delivers it. A run that begins anew
+draws a number, which is in each of its commits; the first epoch that it delivers puts that number in the place of its
 predecessor's, and the predecessor is refused from then on. Each commit also has the newest epoch that the run has
 written, so a destination that was restored from a backup, or made anew, is noticed.
 """
@@ -90,7 +90,7 @@ class EpochsLostError(HeadraceError, RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class SinkMark:
     """What a destination keeps under the name of a sink."""
 
     run: int
@@ -120,19 +120,19 @@ class Run:
         """The run of the result of `encode`."""
         return cls(*json.loads(data))
 
-    def is_replaced(self, stored: Mark | None) -> bool:
+    def is_replaced(self, stored: SinkMark | None) -> bool:
         """Whether another run has written under the sink's name since this one began."""
         return stored is not None and stored.run not in (self.number, self.predecessor)
 
-    def is_missed(self, stored: Mark | None) -> bool:
+    def is_missed(self, stored: SinkMark | None) -> bool:
         """Whether the destination does not have an epoch that this run has written there."""
         return self._newest(stored) < self.written
 
-    def _newest(self, stored: Mark | None) -> int:
+    def _newest(self, stored: SinkMark | None) -> int:
         """The newest epoch of this run that the destination has; 0 for none."""
         return stored.epoch if stored is not None and stored.run == self.number else 0
 
-    def must_write(self, stored: Mark | None, epoch: int, destination: str) -> bool:
+    def must_write(self, stored: SinkMark | None, epoch: int, destination: str) -> bool:
         """Whether the rows of an epoch are not written yet.
 
         Raises:
@@ -140,7 +140,7 @@ class Run:
             EpochsLostError: The destination does not have an epoch that this run has written.
 
         >>> run = Run(7, 5, "clicks")
-        >>> run.must_write(Mark(5, 90), 1, "a table"), run.must_write(Mark(7, 3), 3, "a table")
+        >>> run.must_write(SinkMark(5, 90), 1, "a table"), run.must_write(SinkMark(7, 3), 3, "a table")
         (True, False)
         """
         failure, newest = f"epoch {epoch} is committed, but was not written to {destination}: ", self._newest(stored)
@@ -300,7 +300,7 @@ class EpochSink(BaseSink, ABC):
         """Check the destination, or make it, before anything is read. It runs on the driver."""
 
     @abstractmethod
-    def stored(self, sink: str) -> Mark | None:
+    def stored(self, sink: str) -> SinkMark | None:
         """What the destination keeps under a name."""
 
     @abstractmethod

@@ -34,7 +34,7 @@ from headrace.sdk.io.files.fileio import ReadableFile
 from headrace.sdk.io.files.filesystems import FileMetadata
 from headrace.sdk.io.files.write_to_files import FileResult
 from headrace.sdk.io.kafka.record import KafkaRecord
-from headrace.sdk.io.kafka.sink import Outgoing
+from headrace.sdk.io.kafka.sink import OutgoingRecord
 from headrace.sdk.io.parquet.parquet_source import FileRow
 from headrace.sdk.io.text.line_ranges import BadLine, FileError, FileLine
 from headrace.sdk.io.timestamps import BadTimestamp
@@ -109,7 +109,7 @@ INSTANCES: Mapping[str, object] = {
     "GlobalBuckets": GlobalSlices(),
     "GlobalWindow": GlobalWindow(),
     "IntervalWindow": IntervalWindow(0, 60),
-    "KafkaOutgoing": Outgoing(b"key", b"value", (("name", None),), 7),
+    "KafkaOutgoing": OutgoingRecord(b"key", b"value", (("name", None),), 7),
     "KafkaRecord": KafkaRecord("topic", 1, 7, b"key", b"value", (("name", b"x"),), Timestamp(5)),
     "LiftedShape": Lifted(Single(0), Reducers((Reducer.SUM,), False), GlobalSlices()),
     "NamedTuple": dynamic_named_tuple("Key", ("a", "b"))(1, "x"),

@@ -28,7 +28,7 @@ _HEADER: Schema = {
 }
 
 
-class Block(Protocol):
+class AvroBlock(Protocol):
     """A block of records, as fastavro has it."""
 
     offset: int
@@ -43,7 +43,7 @@ class Block(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class AvroLayout:
     """Where the records of a file are."""
 
     header_bytes: int
@@ -54,14 +54,14 @@ class Layout:
     """About how many bytes a record has, as in the first block."""
 
 
-def layout_of(file: BinaryIO) -> Layout:
+def layout_of(file: BinaryIO) -> AvroLayout:
     """The layout of an open file. Raises what fastavro raises for a file that is not Avro, or is cut off."""
     blocks = opened(file)
     header_bytes = file.tell()
     block = next(blocks, None)
     if block is None:
-        return Layout(header_bytes, 0, 1.0)
-    return Layout(header_bytes, block.size, block.size / max(1, block.num_records))
+        return AvroLayout(header_bytes, 0, 1.0)
+    return AvroLayout(header_bytes, block.size, block.size / max(1, block.num_records))
 
 
 def opened(file: BinaryIO) -> block_reader:
@@ -71,7 +71,7 @@ def opened(file: BinaryIO) -> block_reader:
     return fastavro.block_reader(file)
 
 
-def blocks_from(file: BinaryIO, start: int, end: int) -> Iterator[Block]:
+def blocks_from(file: BinaryIO, start: int, end: int) -> Iterator[AvroBlock]:
     """The blocks that begin in the bytes from `start` to before `end` of an open file."""
     import fastavro
 

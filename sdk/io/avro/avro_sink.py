@@ -11,7 +11,7 @@ from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.argument_checks import refuse_unless, require_package
 from headrace.sdk.io.avro.avro_blocks import Schema
 from headrace.sdk.io.avro.avro_schemas import WriterSchema, checked_schema, naming, schema_of_type
-from headrace.sdk.io.files.file_sink import FileSink, IfExists
+from headrace.sdk.io.files.file_sink import EpochFileSink, IfExists
 from headrace.sdk.io.files.filesystem import Path, open_output
 from headrace.sdk.io.files.windowed_files import WriteFiles
 
@@ -105,7 +105,7 @@ class WriteToAvro(WriteFiles):
         _check_codec(codec)
         self._writer = AvroWriter(None if schema is None else checked_schema(schema), codec)
         super().__init__(
-            FileSink(file_path_prefix, file_name_suffix, self._writer, if_exists), num_shards, windowed_writes
+            EpochFileSink(file_path_prefix, file_name_suffix, self._writer, if_exists), num_shards, windowed_writes
         )
 
     def expand(self, inputs: PCollection[object]) -> PValue:

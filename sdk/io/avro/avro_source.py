@@ -13,7 +13,7 @@ from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.io.argument_checks import require_package
-from headrace.sdk.io.avro.avro_blocks import Block, Layout, blocks_from, layout_of
+from headrace.sdk.io.avro.avro_blocks import AvroBlock, AvroLayout, blocks_from, layout_of
 from headrace.sdk.io.avro.avro_schemas import ReaderSchema, columns_of
 from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
@@ -30,7 +30,7 @@ class AvroFormat:
     as_rows: bool
     timestamp: TimestampOf
     times: FileTimes
-    _layouts: dict[MatchedFile, Layout] = field(default_factory=dict, repr=False)
+    _layouts: dict[MatchedFile, AvroLayout] = field(default_factory=dict, repr=False)
     """The layout of the newest file."""
 
     def cut(self, file: MatchedFile, offset: int, records: int) -> tuple[Split, int, int | None]:
@@ -50,7 +50,7 @@ class AvroFormat:
         """See `FileFormat.mark`: of the bytes before the offset."""
         return mark_before(file, offset)
 
-    def _layout(self, file: MatchedFile) -> Layout:
+    def _layout(self, file: MatchedFile) -> AvroLayout:
         if file not in self._layouts:
             try:
                 with open_input(file.path) as opened:
@@ -99,7 +99,7 @@ class BlockRange:
             "changed while it was read: write it again"
         )
 
-    def _batches(self, block: Block) -> Iterator[Batch]:
+    def _batches(self, block: AvroBlock) -> Iterator[Batch]:
         records, schema = iter(block), ReaderSchema(block.writer_schema)
         first = 0
         while True:
@@ -112,7 +112,7 @@ class BlockRange:
             yield self._batch([schema.row(each) for each in elements] if self.as_rows else elements, block, first)
             first += len(elements)
 
-    def _batch(self, elements: Sequence[object], block: Block, first: int) -> Batch:
+    def _batch(self, elements: Sequence[object], block: AvroBlock, first: int) -> Batch:
         try:
             return Batch(elements, timestamps_of(elements, self.timestamp, self.default_time))
         except BadTimestamp as error:

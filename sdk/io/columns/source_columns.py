@@ -48,10 +48,10 @@ def source_columns(collection: Collection) -> pa.Schema | None:
     n: int8
     more: null
     """
-    return _Search().columns(collection)
+    return _ColumnSearch().columns(collection)
 
 
-class _Search:
+class _ColumnSearch:
     """One search; a collection that several steps read is looked at once."""
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ from headrace.sdk.io.database.statements import (
     Values,
     check_paramstyle,
 )
-from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode, changes_of, check_mode, net_of, row_of
+from headrace.sdk.io.epoch_sink import EpochSink, Run, SinkMark, WriteMode, changes_of, check_mode, net_of, row_of
 from headrace.sdk.transforms.core.write import Write
 
 Connect: TypeAlias = Callable[[], Connection]
@@ -121,7 +121,7 @@ class DatabaseSink(EpochSink):
         probe = f"probe-{randbits(62):x}"
         failure = f"table {MARKS!r} cannot be written; nothing has run"
         with suppress(_TakenBack), self._transaction(failure) as (dialect, cursor):
-            _move(dialect, cursor, probe, None, Mark(0, 0))
+            _move(dialect, cursor, probe, None, SinkMark(0, 0))
             raise _TakenBack
         if self.stored(probe) is None:
             return
@@ -138,7 +138,7 @@ class DatabaseSink(EpochSink):
         """See `EpochSink`."""
         return f"table {self._table!r}"
 
-    def stored(self, sink: str) -> Mark | None:
+    def stored(self, sink: str) -> SinkMark | None:
         """See `EpochSink`."""
         with self._transaction(f"table {MARKS!r} cannot be read; nothing has run") as (dialect, cursor):
             return _mark(dialect, cursor, sink)
@@ -172,7 +172,7 @@ class DatabaseSink(EpochSink):
             cursor.execute(f"UPDATE {MARKS} SET epoch = epoch WHERE sink = {dialect.parameters(1, 1)[0]}", (run.sink,))
             before = _mark(dialect, cursor, run.sink)
             if run.must_write(before, epoch, self.destination):
-                _move(dialect, cursor, run.sink, before, Mark(run.number, epoch))
+                _move(dialect, cursor, run.sink, before, SinkMark(run.number, epoch))
                 self._apply(self._statements(dialect), cursor, kinds, rows)
 
     def _refused(self, kinds: Sequence[ChangeKind], rows: Sequence[Values]) -> str:
@@ -270,14 +270,14 @@ class _OneByOne:
         return self._cursor.close()
 
 
-def _mark(dialect: Dialect, cursor: Cursor, sink: str) -> Mark | None:
+def _mark(dialect: Dialect, cursor: Cursor, sink: str) -> SinkMark | None:
     [parameter] = dialect.parameters(1, 1)
     cursor.execute(f"SELECT run, epoch FROM {MARKS} WHERE sink = {parameter}", (sink,))
     row = cursor.fetchone()
-    return None if row is None else Mark(int(cast(int, row[0])), int(cast(int, row[1])))
+    return None if row is None else SinkMark(int(cast(int, row[0])), int(cast(int, row[1])))
 
 
-def _move(dialect: Dialect, cursor: Cursor, sink: str, before: Mark | None, after: Mark) -> None:
+def _move(dialect: Dialect, cursor: Cursor, sink: str, before: SinkMark | None, after: SinkMark) -> None:
     run, epoch, name = dialect.parameters(1, 3)
     if before is None:
         statement = f"INSERT INTO {MARKS} (run, epoch, sink) VALUES ({run}, {epoch}, {name})"

@@ -33,7 +33,7 @@ from headrace.sdk.io.delta.delta_table import (
     patient,
     reason,
 )
-from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode
+from headrace.sdk.io.epoch_sink import EpochSink, Run, SinkMark, WriteMode
 from headrace.sdk.io.files.durable_files import keep_files
 from headrace.sdk.io.files.filesystem import Path, absolute
 from headrace.sdk.transforms.core.write import Write
@@ -139,7 +139,7 @@ class DeltaSink(EpochSink):
         """See `EpochSink`."""
         return self._place
 
-    def stored(self, sink: str) -> Mark | None:
+    def stored(self, sink: str) -> SinkMark | None:
         """See `EpochSink`."""
         return mark_of(opened(self._place, self._options), sink)
 
@@ -158,7 +158,7 @@ class DeltaSink(EpochSink):
                     break
                 if problem := self._problem(table):
                     raise DeltaError(f"{failure}: {problem}")
-                self._commit(table, run.sink, Mark(run.number, epoch), receipts)
+                self._commit(table, run.sink, SinkMark(run.number, epoch), receipts)
                 break
             except HeadraceError:
                 raise
@@ -172,7 +172,7 @@ class DeltaSink(EpochSink):
         self._is_first = False
         return True
 
-    def _commit(self, table: DeltaTable, sink: str, mark: Mark, receipts: Sequence[bytes]) -> None:
+    def _commit(self, table: DeltaTable, sink: str, mark: SinkMark, receipts: Sequence[bytes]) -> None:
         if self._mode == "append":
             self._add(table, sink, mark, receipts)
         else:
@@ -184,7 +184,7 @@ class DeltaSink(EpochSink):
         table.update_incremental()
         self._keep(table)
 
-    def _add(self, table: DeltaTable, sink: str, mark: Mark, receipts: Sequence[bytes]) -> None:
+    def _add(self, table: DeltaTable, sink: str, mark: SinkMark, receipts: Sequence[bytes]) -> None:
         written = [file for receipt in contents(receipts, FILES) for file in decoded(receipt)]
         if self._is_first and (lost := self._files.lost(file.path for file in written)):
             raise DeltaError(
@@ -201,7 +201,7 @@ class DeltaSink(EpochSink):
             commit_properties=moving(sink, mark),
         )
 
-    def _merge(self, table: DeltaTable, sink: str, mark: Mark, receipts: Sequence[bytes]) -> None:
+    def _merge(self, table: DeltaTable, sink: str, mark: SinkMark, receipts: Sequence[bytes]) -> None:
         put, taken = net_rows(receipts, self._keys)
         rows = pa.concat_tables(
             [

@@ -11,7 +11,7 @@ from pyarrow import fs
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.storage.object_store import PATIENCE_SECONDS
-from headrace.sdk.io.epoch_sink import Mark
+from headrace.sdk.io.epoch_sink import SinkMark
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -86,13 +86,13 @@ def _applications(sink: str) -> tuple[str, str]:
     return f"headrace/{sink}/run", f"headrace/{sink}/epoch"
 
 
-def mark_of(table: DeltaTable, sink: str) -> Mark | None:
+def mark_of(table: DeltaTable, sink: str) -> SinkMark | None:
     """What the table keeps under the name of a sink."""
     run, epoch = map(table.transaction_version, _applications(sink))
-    return None if run is None or epoch is None else Mark(run, epoch)
+    return None if run is None or epoch is None else SinkMark(run, epoch)
 
 
-def moving(sink: str, mark: Mark) -> CommitProperties:
+def moving(sink: str, mark: SinkMark) -> CommitProperties:
     """What a commit needs to move the mark. Of two commits at once that move a mark only one gets its place."""
     from deltalake import CommitProperties, Transaction
 

@@ -75,7 +75,7 @@ class TableWriter(ColumnWriter, Protocol):
 
 
 @named("FileSink")
-class FileSink(BaseSink):
+class EpochFileSink(BaseSink):
     """Writes the rows of each epoch to files `<prefix>-<epoch>-<number><suffix>`, one for each task that has rows.
 
     Files of a bounded collection (`at_end`) stay hidden until the input has ended; then they are renamed to

@@ -133,7 +133,7 @@ class Polls:
 
 
 @dataclass(frozen=True, slots=True)
-class _Position:
+class _MatchPosition:
     """What was found. Persisted: every field, as plain data."""
 
     start: int
@@ -151,7 +151,7 @@ class _Position:
         return self.start, self.polls, self.watermark, self.newest, tuple(sorted(self.seen))
 
     @classmethod
-    def of(cls, plain: object) -> _Position:
+    def of(cls, plain: object) -> _MatchPosition:
         """The position of the result of `plain`."""
         start, polls, watermark, newest, seen = cast("tuple[int, int, int, int, tuple[tuple[str, int], ...]]", plain)
         return cls(start, polls, watermark, newest, frozenset(seen))
@@ -180,13 +180,13 @@ class MatchInjector(BaseInjector):
     def start(self) -> object:
         """No file."""
         start = self._polls.start
-        return _Position(self._now() if start is None else start).plain()
+        return _MatchPosition(self._now() if start is None else start).plain()
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """The new files, if a look is due. Raises `BeamIOError` if there must be files and are none."""
         if self._planned is not None and self._planned[0] == position:
             return self._planned[1]
-        before, now = _Position.of(position), self._now()
+        before, now = _MatchPosition.of(position), self._now()
         if self._is_over(before):
             return Delivery([], position, before.watermark, done=True)
         if now < before.start or (self._next is not None and now < self._next):
@@ -201,12 +201,12 @@ class MatchInjector(BaseInjector):
         self._planned = position, delivery
         return delivery
 
-    def _is_over(self, position: _Position) -> bool:
+    def _is_over(self, position: _MatchPosition) -> bool:
         """Whether as many looks were made as there are intervals between start and stop."""
         stop = self._polls.stop
         return stop is not None and position.polls >= -(-(stop - position.start) // self._polls.interval)
 
-    def _look(self, before: _Position, now: int) -> tuple[Sequence[tuple[FileMetadata, int]], _Position]:
+    def _look(self, before: _MatchPosition, now: int) -> tuple[Sequence[tuple[FileMetadata, int]], _MatchPosition]:
         """The new files with their timestamps, and the position after them."""
         polls = self._polls
         files = [(file, self._changed(file)) for file in matching(polls.pattern, polls.treatment)]

@@ -14,7 +14,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection, PValue, Step
-from headrace.sdk.io.files.file_sink import FileSink
+from headrace.sdk.io.files.file_sink import EpochFileSink
 from headrace.sdk.io.files.file_source import FileSource
 from headrace.sdk.io.files.output_files import PaneMark, StagedFile
 from headrace.sdk.model.panes import PaneInfo
@@ -51,10 +51,10 @@ class WriteFiles(Write):
             elements. 0 or None to leave it to the engine: each task that has rows writes a file.
         windowed_writes: Whether each window has files of its own; False for files as in the global window.
 
-    All formats take `if_exists`, which `FileSink` explains.
+    All formats take `if_exists`, which `WriteToText` explains.
     """
 
-    def __init__(self, files: FileSink, num_shards: int | None, windowed_writes: bool) -> None:
+    def __init__(self, files: EpochFileSink, num_shards: int | None, windowed_writes: bool) -> None:
         super().__init__(files)
         if num_shards is not None and num_shards not in range(_MOST_SHARDS):
             raise ValueError(f"num_shards is {num_shards!r}; give a whole number, 0 to leave it to the engine")
@@ -90,15 +90,15 @@ class WriteFiles(Write):
         """Files of windows and panes, or a number of files that was asked for."""
         shards = self._number_of_files(inputs)
         if self._by_window(inputs):
-            panes = inputs if _comes_in_panes(inputs) else inputs | "Gather" >> _Gather(shards or SHARDS)
+            panes = inputs if _comes_in_panes(inputs) else inputs | "Gather" >> _GatherPanes(shards or SHARDS)
             marked = panes | "PaneMark" >> Map(_marked)
         else:
             self._files.show_at_end(inputs.is_bounded)
             if inputs.is_bounded:
-                inputs = inputs | "Whole" >> WindowInto(GlobalWindows()) | "Gather" >> _Gather(shards)
+                inputs = inputs | "Whole" >> WindowInto(GlobalWindows()) | "Gather" >> _GatherPanes(shards)
             marked = inputs | "NoMark" >> Map(_unmarked)
         if shards:
-            marked = marked | "Shards" >> ParDo(_Shard(shards)) | "ByShard" >> ReshufflePerKey()
+            marked = marked | "Shards" >> ParDo(_AssignShard(shards)) | "ByShard" >> ReshufflePerKey()
         return marked | "Files" >> Write(WindowedFiles(self._files, by_shard=shards > 0))
 
     def _check_clashes(self, pipeline: BasePipeline) -> None:
@@ -147,7 +147,7 @@ def _sources(step: Step) -> list[Collection]:
     return [value for value in step.inputs if isinstance(value, PCollection)]
 
 
-class _Gather(PTransform[Collection, Collection]):
+class _GatherPanes(PTransform[Collection, Collection]):
     """Emits the elements of a window when its trigger fires."""
 
     def __init__(self, shards: int) -> None:
@@ -158,11 +158,11 @@ class _Gather(PTransform[Collection, Collection]):
         """The same elements, with panes."""
         # A retracted element must be looked for in the shard of its insertion.
         shards = 1 if may_retract(inputs) else self._shards
-        grouped = inputs | "Shard" >> ParDo(_Shard(shards)) | "Group" >> GroupByKey()
+        grouped = inputs | "Shard" >> ParDo(_AssignShard(shards)) | "Group" >> GroupByKey()
         return grouped | "Ungroup" >> FlatMap(_values)
 
 
-class _Shard(DoFn):
+class _AssignShard(DoFn):
     """Assigns shards to elements in turn."""
 
     def __init__(self, shards: int) -> None:
@@ -186,35 +186,35 @@ def _values(pair: tuple[int, Iterable[object]]) -> Iterable[object]:
 
 @named("WindowedFiles")
 class WindowedFiles(BaseSink):
-    """A sink for the elements of `_marked`, with files of a `FileSink` for each window and pane.
+    """A sink for the elements of `_marked`, with files of an `EpochFileSink` for each window and pane.
 
     Args:
         files: Writes the files of one window and pane.
         by_shard: Whether elements are pairs of the number of a shard and what `_marked` gives; each shard is a file.
     """
 
-    def __init__(self, files: FileSink, by_shard: bool = False) -> None:
+    def __init__(self, files: EpochFileSink, by_shard: bool = False) -> None:
         self._files = files
         self._by_shard = by_shard
 
     def begin(self, anew: bool) -> bytes | None:
-        """See `FileSink.begin`."""
+        """See `EpochFileSink.begin`."""
         return self._files.begin(anew)
 
     def held(self) -> bytes | None:
-        """See `FileSink.held`."""
+        """See `EpochFileSink.held`."""
         return self._files.held()
 
     def agreement(self) -> bytes | None:
-        """See `FileSink.agreement`."""
+        """See `EpochFileSink.agreement`."""
         return self._files.agreement()
 
     def agree(self, agreement: bytes) -> None:
-        """See `FileSink.agree`."""
+        """See `EpochFileSink.agree`."""
         self._files.agree(agreement)
 
     def settle(self, epoch: int, receipts: Sequence[bytes]) -> list[bytes]:
-        """See `FileSink.settle`."""
+        """See `EpochFileSink.settle`."""
         return self._files.settle(epoch, receipts)
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
@@ -233,9 +233,9 @@ class WindowedFiles(BaseSink):
         return self._files.receipt(staged) if staged else None
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
-        """See `FileSink.deliver`."""
+        """See `EpochFileSink.deliver`."""
         self._files.deliver(epoch, receipts)
 
     def finish(self, epoch: int, ended: bool) -> None:
-        """See `FileSink.finish`."""
+        """See `EpochFileSink.finish`."""
         self._files.finish(epoch, ended)

@@ -209,7 +209,7 @@ class WriteToFiles(PTransform[Collection, PCollection[FileResult]]):
         temporary = self._temporary(inputs.pipeline)
         in_bundles = ParDo(_WriteBundle(temporary, self.destination_fn, self.sink_fn, self._most))
         outputs = inputs | "WriteBundles" >> in_bundles.with_outputs(_SPILLED, main="written")
-        sharded = outputs[_SPILLED] | "Shard" >> ParDo(_Shard(self.destination_fn, self.shards))
+        sharded = outputs[_SPILLED] | "Shard" >> ParDo(_ShardOfDestination(self.destination_fn, self.shards))
         in_shards = (
             sharded | "GroupByShard" >> GroupByKey() | "WriteShards" >> ParDo(_WriteShard(temporary, self.sink_fn))
         )
@@ -334,7 +334,7 @@ class _WriteBundle(DoFn):
 
 
 @named("ShardOfDestination")
-class _Shard(DoFn):
+class _ShardOfDestination(DoFn):
     """Assigns the shards of a destination to its elements in turn."""
 
     def __init__(self, destination_fn: Callable[[object], object], shards: int) -> None:

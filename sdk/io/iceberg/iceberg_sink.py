@@ -21,7 +21,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.argument_checks import check_schema, require_package
 from headrace.sdk.io.arrow_changes import FILES, check_mode_by_key, contents, encoded_rows, net_rows, rows_of, unfit_key
 from headrace.sdk.io.columns.common_types import signed
-from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, SinkTakenError, WriteMode
+from headrace.sdk.io.epoch_sink import EpochSink, Run, SinkMark, SinkTakenError, WriteMode
 from headrace.sdk.io.iceberg.iceberg_table import (
     IcebergError,
     StagedDataFile,
@@ -134,7 +134,7 @@ class IcebergSink(EpochSink):
         """See `EpochSink`."""
         return self._address.table
 
-    def stored(self, sink: str) -> Mark | None:
+    def stored(self, sink: str) -> SinkMark | None:
         """See `EpochSink`."""
         return mark_of(self._address.load(), sink)
 
@@ -149,7 +149,7 @@ class IcebergSink(EpochSink):
             try:
                 table, moved = self._address.load(), True
                 if run.must_write(mark_of(table, run.sink), epoch, self.destination):
-                    moved = self._commit(table, run.sink, Mark(run.number, epoch), receipts)
+                    moved = self._commit(table, run.sink, SinkMark(run.number, epoch), receipts)
                 self._is_first = False
                 return moved
             except conflicts:
@@ -163,7 +163,7 @@ class IcebergSink(EpochSink):
                 raise IcebergError(f"{failure}: {type(error).__name__}: {error}") from error
         raise IcebergError(f"{failure}: other writers were faster {_ATTEMPTS} times")
 
-    def _commit(self, table: Table, sink: str, mark: Mark, receipts: Sequence[bytes]) -> bool:
+    def _commit(self, table: Table, sink: str, mark: SinkMark, receipts: Sequence[bytes]) -> bool:
         transaction = transaction_of(table)
         before = transaction.table_metadata.current_snapshot_id
         summary = {"headrace-sink": sink, "headrace-epoch": str(mark.epoch)}

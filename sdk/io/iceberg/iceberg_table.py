@@ -13,7 +13,7 @@ from pyarrow import fs
 from headrace.lowlevel.coders.coder import PickleCoder
 from headrace.lowlevel.errors import HeadraceError
 from headrace.sdk.io.argument_checks import check_options
-from headrace.sdk.io.epoch_sink import Mark
+from headrace.sdk.io.epoch_sink import SinkMark
 from headrace.sdk.io.files.durable_files import keep_files
 
 if TYPE_CHECKING:
@@ -82,16 +82,16 @@ def columns_of(table: Table) -> pa.Schema:
     return cast(pa.Schema, table.schema().as_arrow())
 
 
-def mark_of(table: Table, sink: str) -> Mark | None:
+def mark_of(table: Table, sink: str) -> SinkMark | None:
     """What the table keeps under the name of a sink."""
     kept = table.properties.get(_property(sink))
     if kept is None:
         return None
     run, epoch = map(int, kept.split("/"))
-    return Mark(run, epoch)
+    return SinkMark(run, epoch)
 
 
-def marked(sink: str, mark: Mark) -> dict[str, str]:
+def marked(sink: str, mark: SinkMark) -> dict[str, str]:
     """The property of a table that keeps the mark."""
     return {_property(sink): f"{mark.run}/{mark.epoch}"}
 

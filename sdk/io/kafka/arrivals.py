@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 Offsets = Mapping[Partition, int]
 
 
-class Arrivals:
+class ArrivalListener:
     """A thread with a consumer of its own, which waits for the broker's answer to a fetch.
 
     The driver does not depend on it: requests of the driver report errors of the broker.

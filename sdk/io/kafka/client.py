@@ -95,7 +95,7 @@ class RecordMark(NamedTuple):
         return cls(cast(int, message.offset()), message.timestamp()[1], digest)
 
 
-class OffsetRange(NamedTuple):
+class PartitionRange(NamedTuple):
     """The offsets from `start` to before `end` of a partition."""
 
     topic: str
@@ -178,7 +178,7 @@ class _Pool:
 _pool = _Pool()
 
 
-class Cluster:
+class KafkaCluster:
     """Requests to Kafka; all raise `KafkaReadError` if they fail."""
 
     def __init__(self, settings: Config) -> None:
@@ -283,11 +283,11 @@ class Cluster:
         """The records at some offsets; partitions whose record was removed, or has not come yet, are left out."""
         if not offsets:
             return {}
-        with Cluster({**self._settings, **_ONE_RECORD})._request("records that were read before") as consumer:
+        with KafkaCluster({**self._settings, **_ONE_RECORD})._request("records that were read before") as consumer:
             consumer.assign(starting_at(offsets))
             return _marks(consumer, offsets)
 
-    def read(self, offsets: OffsetRange) -> Iterator[list[Message]]:
+    def read(self, offsets: PartitionRange) -> Iterator[list[Message]]:
         """The messages of a range, in lists of up to `_BATCH`."""
         with self._request(str(offsets)) as consumer:
             consumer.assign([_at((offsets.topic, offsets.partition), offsets.start)])
@@ -335,7 +335,7 @@ def _at(partition: Partition, offset: int | None = None) -> KafkaPartition:
     return TopicPartition(*partition) if offset is None else TopicPartition(*partition, offset)
 
 
-def _messages(consumer: Consumer, offsets: OffsetRange) -> Iterator[list[Message]]:
+def _messages(consumer: Consumer, offsets: PartitionRange) -> Iterator[list[Message]]:
     """The messages of a range; offsets of transaction markers and compacted records have none."""
     position, last = offsets.start, time.monotonic()
     while position < offsets.end:
@@ -394,7 +394,7 @@ def _require_passing(error: KafkaError, subject: str) -> None:
         raise KafkaReadError(f"{subject} cannot be read: {error.str()}")
 
 
-def _require_harmless(error: KafkaError, offsets: OffsetRange) -> None:
+def _require_harmless(error: KafkaError, offsets: PartitionRange) -> None:
     """Raise `KafkaReadError` unless the error can end by itself."""
     if error.name() == "_AUTO_OFFSET_RESET":
         raise KafkaReadError(

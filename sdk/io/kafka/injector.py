@@ -20,8 +20,8 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.watermarks.far_future import DAY
-from headrace.sdk.io.kafka.arrivals import Arrivals
-from headrace.sdk.io.kafka.client import Cluster, Config, KafkaReadError, OffsetRange, Partition, RecordMark
+from headrace.sdk.io.kafka.arrivals import ArrivalListener
+from headrace.sdk.io.kafka.client import Config, KafkaCluster, KafkaReadError, Partition, PartitionRange, RecordMark
 
 _TICK = 1_000_000
 """Microseconds after which the watermark follows the clock although nothing is read."""
@@ -37,7 +37,7 @@ ReadUpTo = tuple[tuple[Partition, int, RecordMark | None], ...]
 class Reader(Protocol):
     """A reader of ranges of offsets; shipped to the tasks."""
 
-    def read(self, offsets: OffsetRange, stamp: int | None) -> Iterator[tuple[Batch, RecordMark]]:
+    def read(self, offsets: PartitionRange, stamp: int | None) -> Iterator[tuple[Batch, RecordMark]]:
         """The elements of a range with their timestamps, in order, and the last record of each batch.
 
         All elements have the timestamp `stamp` unless it is None.
@@ -52,7 +52,7 @@ class KafkaSplit:
     """Ranges of offsets for one task, which reads them one after the other."""
 
     reader: Reader
-    ranges: tuple[OffsetRange, ...]
+    ranges: tuple[PartitionRange, ...]
     stamp: int | None = None
     """Event time of all records, microseconds UTC; None for each record's own."""
     latest: int = MAX_TIMESTAMP
@@ -132,7 +132,7 @@ class Policy:
     """The settings of a reader of Kafka."""
 
     topics: tuple[str, ...]
-    starts: Callable[[Cluster, Sequence[Partition]], dict[Partition, int]]
+    starts: Callable[[KafkaCluster, Sequence[Partition]], dict[Partition, int]]
     """Function from the partitions to their start offsets."""
     bounded: bool = False
     """Whether the input ends at the offsets that exist when the run begins."""
@@ -166,7 +166,7 @@ class KafkaInjector(BaseInjector):
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._settings = settings
-        self._cluster = Cluster(settings)
+        self._cluster = KafkaCluster(settings)
         self._policy = policy
         self._reader = reader
         self._now = now
@@ -177,9 +177,9 @@ class KafkaInjector(BaseInjector):
         self._seen = -inf
         """When the topics were last seen to be those that were read; seconds of `now`."""
         self._outages = 0
-        """`Cluster.outages` at that time."""
+        """`KafkaCluster.outages` at that time."""
         self._wake: Callable[[], None] | None = None
-        self._arrivals: Arrivals | None = None
+        self._arrivals: ArrivalListener | None = None
 
     def wake_by(self, wake: Callable[[], None]) -> None:
         """See `BaseInjector`."""
@@ -211,7 +211,7 @@ class KafkaInjector(BaseInjector):
         self._seen, self._outages = self._now(), self._cluster.outages
         shares = _shares(ready, limit)
         starts = {partition: positions[partition].offset for partition in shares}
-        ranges = [OffsetRange(*each, start, start + shares[each]) for each, start in starts.items()]
+        ranges = [PartitionRange(*each, start, start + shares[each]) for each, start in starts.items()]
         stamp = max(before, self._clock_micros()) if self._policy.by_clock else None
         watermark = max(before, self._watermark(positions, ready, before)) if stamp is None else stamp
         after = {
@@ -227,7 +227,7 @@ class KafkaInjector(BaseInjector):
         """Let the next record wake the driver; returns the seconds until it should ask although nothing has come."""
         if self._wake is None:
             return None
-        self._arrivals = self._arrivals or Arrivals(self._settings, self._wake)
+        self._arrivals = self._arrivals or ArrivalListener(self._settings, self._wake)
         self._arrivals.expect({partition: current.offset for partition, current in positions.items()})
         longest = min(_MISSED_SECONDS, self._policy.idle_timeout or _MISSED_SECONDS)
         return longest if self._arrivals.is_waiting() else None
@@ -357,9 +357,9 @@ class KafkaInjector(BaseInjector):
     def _clock_micros(self) -> int:
         return self._clock_ns() // 1000
 
-    def _splits(self, ranges: Sequence[OffsetRange], splits: int, stamp: int | None) -> list[Split]:
+    def _splits(self, ranges: Sequence[PartitionRange], splits: int, stamp: int | None) -> list[Split]:
         """Ranges by task: the longest ranges first, each for the task with the fewest offsets."""
-        tasks: list[list[OffsetRange]] = [[] for _ in range(min(len(ranges), max(1, splits)))]
+        tasks: list[list[PartitionRange]] = [[] for _ in range(min(len(ranges), max(1, splits)))]
         for offsets in sorted(ranges, key=lambda offsets: offsets.start - offsets.end):
             min(tasks, key=lambda task: sum(each.end - each.start for each in task)).append(offsets)
         return [KafkaSplit(self._reader, tuple(task), stamp, self._latest()) for task in tasks]

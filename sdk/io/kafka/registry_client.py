@@ -68,7 +68,7 @@ def _is_answer(error: Exception) -> bool:
     return status == _INCOMPATIBLE or (status in _ABOUT_SCHEMAS and (error.error_code or 0) // 100 == status)
 
 
-class _Made:
+class _ProcessCache:
     """What this process has made, by what it was made of."""
 
     def __init__(self, limit: int = 64) -> None:
@@ -87,7 +87,7 @@ class _Made:
             return cast(_R, self._made[key])
 
 
-once_in_process = _Made().once
+once_in_process = _ProcessCache().once
 """Keeps clients, serializers and deserializers, which know what they have asked for, over tasks and epochs."""
 
 

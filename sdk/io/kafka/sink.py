@@ -25,9 +25,9 @@ from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW
 from headrace.sdk.io.argument_checks import require_package
 from headrace.sdk.io.kafka.client import (
     PATIENCE,
-    Cluster,
     Config,
-    OffsetRange,
+    KafkaCluster,
+    PartitionRange,
     check_servers,
     consumer_settings,
     reason_of,
@@ -64,7 +64,7 @@ Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
 @stored_as("KafkaOutgoing")
-class Outgoing(NamedTuple):
+class OutgoingRecord(NamedTuple):
     """A record to be sent."""
 
     key: bytes | None
@@ -80,7 +80,7 @@ class StagedRecords(NamedTuple):
     token: str
     ends: dict[int, int]
     """Partition -> offset at which it ended when the records were staged."""
-    records: list[Outgoing]
+    records: list[OutgoingRecord]
 
 
 @named("KafkaSink")
@@ -124,7 +124,7 @@ class KafkaSink(BaseSink):
             self._ends_until = time.monotonic() + _KEPT_SECONDS
         return zlib.compress(self._coder.encode(tuple(StagedRecords(token, self._ends, records))), 1)
 
-    def _outgoing(self, element: object, timestamp: int) -> Outgoing:
+    def _outgoing(self, element: object, timestamp: int) -> OutgoingRecord:
         milliseconds = timestamp // 1000 if 0 <= timestamp < END_OF_GLOBAL_WINDOW else 0
         if isinstance(element, KafkaRecord):
             headers = tuple(header for header in element.headers if header[0] != EPOCH_HEADER)
@@ -133,10 +133,10 @@ class KafkaSink(BaseSink):
             raise TypeError(f"{element!r:.200} is no pair (key, value); map it to one, with None for no key")
         return self._outgoing_pair(*element, (), milliseconds)
 
-    def _outgoing_pair(self, key: object, value: object, headers: Headers, milliseconds: int) -> Outgoing:
+    def _outgoing_pair(self, key: object, value: object, headers: Headers, milliseconds: int) -> OutgoingRecord:
         """The record. Raises `ValueError` before the commit for a record that is too long to be sent after it."""
         key_bytes, value_bytes = _serialized(key, self._key, "key"), _serialized(value, self._value, "value")
-        record = Outgoing(key_bytes, value_bytes, headers, milliseconds)
+        record = OutgoingRecord(key_bytes, value_bytes, headers, milliseconds)
         size = _FRAME + len(record.key or b"") + len(record.value or b"")
         size += sum(_FRAME + len(name) + len(value or b"") for name, value in record.headers)
         if size > self._max_bytes:
@@ -146,9 +146,9 @@ class KafkaSink(BaseSink):
             )
         return record
 
-    def _uncommitted(self) -> Cluster:
+    def _uncommitted(self) -> KafkaCluster:
         """Requests that see records of open and aborted transactions as well."""
-        return Cluster({**self._consumer_settings, "isolation.level": "read_uncommitted"})
+        return KafkaCluster({**self._consumer_settings, "isolation.level": "read_uncommitted"})
 
     def _ask_ends(self) -> dict[int, int]:
         """Partition -> offset after all records, including records in open transactions."""
@@ -178,7 +178,7 @@ class KafkaSink(BaseSink):
 
     def _decoded(self, receipt: bytes) -> StagedRecords:
         fields = self._coder.decode(zlib.decompress(receipt))
-        return StagedRecords(*cast("tuple[str, dict[int, int], list[Outgoing]]", fields))
+        return StagedRecords(*cast("tuple[str, dict[int, int], list[OutgoingRecord]]", fields))
 
     def _open(self) -> Producer:
         """A producer that fences all others with its transactional id, and aborts their open transactions."""
@@ -201,18 +201,18 @@ class KafkaSink(BaseSink):
         # Retention may have removed these records.
         first = cluster.bounds([(self._topic, number) for number in ends])
         ranges = [
-            OffsetRange(self._topic, number, max(start[number], first[self._topic, number][0]), end)
+            PartitionRange(self._topic, number, max(start[number], first[self._topic, number][0]), end)
             for number, end in ends.items()
         ]
         marked = [
-            OffsetRange(self._topic, offsets.partition, offset, offset + 1)
+            PartitionRange(self._topic, offsets.partition, offset, offset + 1)
             for offsets in ranges
             for offset in _marked(cluster, offsets, mark)
         ]
-        committed = Cluster(self._consumer_settings)
+        committed = KafkaCluster(self._consumer_settings)
         return any(True for offsets in marked for _ in _marked(committed, offsets, mark))
 
-    def _send(self, producer: Producer, records: Sequence[Outgoing], mark: bytes) -> None:
+    def _send(self, producer: Producer, records: Sequence[OutgoingRecord], mark: bytes) -> None:
         from confluent_kafka import KafkaException
 
         for attempt in range(1, _ATTEMPTS + 1):
@@ -226,7 +226,7 @@ class KafkaSink(BaseSink):
                     raise
                 producer.abort_transaction(PATIENCE)
 
-    def _produce(self, producer: Producer, records: Sequence[Outgoing], mark: bytes) -> None:
+    def _produce(self, producer: Producer, records: Sequence[OutgoingRecord], mark: bytes) -> None:
         for index, record in enumerate(records):
             headers: list[tuple[str, str | bytes | None]] = [*record.headers]
             if index == 0:
@@ -253,7 +253,7 @@ def _serialized(element: object, serializer: Serialize, role: str) -> bytes | No
     return serialized
 
 
-def _marked(cluster: Cluster, offsets: OffsetRange, mark: bytes) -> Iterator[int]:
+def _marked(cluster: KafkaCluster, offsets: PartitionRange, mark: bytes) -> Iterator[int]:
     """The offsets of records with the mark of an epoch."""
     for message in chain.from_iterable(cluster.read(offsets)):
         if (EPOCH_HEADER, mark) in (message.headers() or ()):

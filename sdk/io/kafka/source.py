@@ -14,11 +14,11 @@ from headrace.lowlevel.watermarks.far_future import believable
 from headrace.sdk.io.argument_checks import require_package
 from headrace.sdk.io.dead_letters import Failure, TolerantSource, Unreadable
 from headrace.sdk.io.kafka.client import (
-    Cluster,
     Config,
+    KafkaCluster,
     KafkaReadError,
-    OffsetRange,
     Partition,
+    PartitionRange,
     RecordMark,
     consumer_settings,
 )
@@ -48,9 +48,9 @@ class MessageReader:
     with_metadata: bool
     tolerant: bool = False
 
-    def read(self, offsets: OffsetRange, stamp: int | None) -> Iterator[tuple[Batch, RecordMark]]:
+    def read(self, offsets: PartitionRange, stamp: int | None) -> Iterator[tuple[Batch, RecordMark]]:
         """See `Reader.read`. Raises `KafkaReadError` that names the offset of a record that cannot be decoded."""
-        for messages in Cluster(self.settings).read(offsets):
+        for messages in KafkaCluster(self.settings).read(offsets):
             rows = [self._row(message, stamp) for message in messages]
             batch = Batch([element for element, _ in rows], [timestamp for _, timestamp in rows])
             yield batch, RecordMark.of(messages[-1])
@@ -129,7 +129,7 @@ class _Starts:
             )
         self._offsets, self._time = offsets, time
 
-    def __call__(self, cluster: Cluster, partitions: Sequence[Partition]) -> dict[Partition, int]:
+    def __call__(self, cluster: KafkaCluster, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """The start offset of each partition; the earliest offset if none is stated."""
         bounds = cluster.bounds(partitions)
         first = {partition: bounds[partition][0] for partition in partitions}

@@ -17,7 +17,7 @@ from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.argument_checks import check_column_names, check_schema, refuse_unless
 from headrace.sdk.io.columns.run_schema import RunSchema, with_schema
 from headrace.sdk.io.columns.source_columns import source_columns
-from headrace.sdk.io.files.file_sink import FileSink, IfExists, TableWriter
+from headrace.sdk.io.files.file_sink import EpochFileSink, IfExists, TableWriter
 from headrace.sdk.io.files.filesystem import Path, filesystem_of, open_output
 from headrace.sdk.io.files.output_files import StagedFile
 from headrace.sdk.io.files.windowed_files import Collection, WriteFiles
@@ -140,7 +140,7 @@ class WriteToParquet(WriteFiles):
         flags = (use_deprecated_int96_timestamps, use_compliant_nested_type)
         writer = ParquetWriter(RunSchema(schema, partition_by), codec, row_group_size, *flags)
         target = (file_path_prefix, file_name_suffix, writer)
-        files = PartitionedSink(*target, partition_by, if_exists) if partition_by else FileSink(*target, if_exists)
+        files = PartitionedSink(*target, partition_by, if_exists) if partition_by else EpochFileSink(*target, if_exists)
         super().__init__(files, num_shards, windowed_writes)
         self._columns = writer.columns
 
@@ -161,17 +161,17 @@ def _check_columns(schema: pa.Schema | None, codec: object, partition_by: Sequen
 
 
 @named("PartitionedSink")
-class PartitionedSink(FileSink):
+class PartitionedSink(EpochFileSink):
     """Writes rows to files in folders `<folder>/<column>=<value>/…`; files are numbered within each folder.
 
-    The files do not contain the columns that name the folders. See `FileSink` for what readers see.
+    The files do not contain the columns that name the folders. See `EpochFileSink` for what readers see.
 
     Args:
         prefix: Folder and beginning of the file names.
         suffix: End of the file names.
         writer: Writer of a file.
         columns: The columns whose values name the folders, outermost first.
-        if_exists: As for `FileSink`.
+        if_exists: As for `EpochFileSink`.
     """
 
     def __init__(

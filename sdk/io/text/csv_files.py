@@ -206,7 +206,7 @@ class CsvFormat:
 
     def infer(self, first: MatchedFile) -> object:
         """Names of the columns, their types, and the names in the first line; the path of the file."""
-        sample = _Sample()
+        sample = _FirstLines()
         compression = compression_of(first.path, self.compression)
         settings = (self._skipped, self.extent, None, self.encoding)
         next(LineRange(first, 0, None, sample, compression, *settings).read(), None)
@@ -387,7 +387,7 @@ def _ends_open(table: pa.Table) -> bool:
 
 
 @dataclass
-class _Sample:
+class _FirstLines:
     """A parser that keeps the lines that it gets."""
 
     header: bytes = b""

@@ -162,7 +162,7 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
+class _ReadLines:
     """Reads the lines of a file."""
 
     strip: bool
@@ -263,7 +263,7 @@ class ReadAllFromText(ReadAllFiles):
         refuse_unless("ReadAllFromText", "escapechar", escapechar, None, "each delimiter ends a line")
         check_delimiter(delimiter)
         compression_of("", compression_type)
-        read = _Lines(strip_trailing_newlines, coder or StrUtf8Coder(), skip_header_lines, delimiter)
+        read = _ReadLines(strip_trailing_newlines, coder or StrUtf8Coder(), skip_header_lines, delimiter)
         super().__init__(read, "ReadLines", with_filename, compression=compression_type)
 
 

@@ -19,12 +19,11 @@ from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.columns.run_schema import RunSchema
 from headrace.sdk.io.files.file_naming import ShardTemplate
-from headrace.sdk.io.files.file_sink import FileSink, IfExists
+from headrace.sdk.io.files.file_sink import EpochFileSink, IfExists
 from headrace.sdk.io.files.filesystem import CompressionTypes, Path, absolute, compression_of, open_input, open_output
 from headrace.sdk.io.files.filesystems import FileSystems
 from headrace.sdk.io.files.windowed_files import WriteFiles
-from headrace.sdk.io.files.write_to_files import FileMetadata, FileResult, WriteToFiles
-from headrace.sdk.io.files.write_to_files import FileSink as WriterSink
+from headrace.sdk.io.files.write_to_files import FileMetadata, FileResult, FileSink, WriteToFiles
 from headrace.sdk.io.records import as_record, json_of
 from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.window_into import WindowInto
@@ -90,8 +89,8 @@ class WriteToText(WriteFiles):
         footer: A last line for each file.
         windowed_writes: Whether each window has files of its own; False for files as in the global window.
         if_exists: What a run with an empty checkpoint does with files of an earlier run: `replace` removes them, as
-            Beam does, `error` raises `FileExistsError`, `append` leaves them; see `FileSink`. With a template only
-            files of equal names are replaced.
+            Beam does, `error` raises `FileExistsError`, `append` leaves them, and writes names that no other run
+            writes. With a template only files of equal names are replaced.
 
     Raises:
         ValueError: `shard_name_template` has no letter S, or `if_exists` is given with it.
@@ -126,7 +125,9 @@ class WriteToText(WriteFiles):
         compression_of("", compression_type)
         end = b"\n" if append_trailing_newlines else b""
         writer = TextWriter(end, header, footer, compression_type, coder or ToBytesCoder())
-        super().__init__(FileSink(file_path_prefix, file_name_suffix, writer, if_exists), num_shards, windowed_writes)
+        super().__init__(
+            EpochFileSink(file_path_prefix, file_name_suffix, writer, if_exists), num_shards, windowed_writes
+        )
         self._named: _NamedFiles | None = None
         if shard_name_template is not None:
             if if_exists != "replace":
@@ -149,7 +150,7 @@ class WriteToText(WriteFiles):
         return (inputs if self._windowed else inputs | "Whole" >> WindowInto(GlobalWindows())) | self._named
 
 
-class LineSink(WriterSink):
+class LineSink(FileSink):
     """Writes elements as lines of a file of `WriteToFiles`."""
 
     def __init__(self, writer: TextWriter, compression: str, destination: object) -> None:
@@ -251,7 +252,7 @@ class WriteToJson(WriteFiles):
         if_exists: IfExists = "replace",
     ) -> None:
         compression_of("", compression_type)
-        files = FileSink(path, file_name_suffix, JsonWriter(compression_type), if_exists)
+        files = EpochFileSink(path, file_name_suffix, JsonWriter(compression_type), if_exists)
         super().__init__(files, num_shards, windowed_writes)
 
 
@@ -386,4 +387,4 @@ class WriteToCsv(WriteFiles):
         compression_of("", compression_type)
         names = ColumnNames(None if columns is None else _named(columns))
         writer = CsvWriter(names, sep, header, compression_type)
-        super().__init__(FileSink(path, file_name_suffix, writer, if_exists), num_shards, windowed_writes)
+        super().__init__(EpochFileSink(path, file_name_suffix, writer, if_exists), num_shards, windowed_writes)

@@ -23,7 +23,7 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 from headrace.runners.engine.task.task import run_level
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from headrace.sdk.io.files.file_sink import FileSink
+from headrace.sdk.io.files.file_sink import EpochFileSink
 from tests.faults.mixed import Seen, Sums, World, check, topology
 
 pytestmark = pytest.mark.faults
@@ -53,7 +53,7 @@ class Lines:
 
 def built(world, out, wrong=False):
     made = topology(world)
-    made.sink("files", "sums", FileSink(f"{out}/sums", ".txt", Lines()))
+    made.sink("files", "sums", EpochFileSink(f"{out}/sums", ".txt", Lines()))
     if wrong:
         for name, computation in (("sums", WrongSums()), ("seen", WrongSeen())):
             made.keyed[name] = replace(made.keyed[name], computation=computation)

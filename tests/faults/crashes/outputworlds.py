@@ -31,11 +31,11 @@ class FilesWorld(ABC):
 
     def __init__(self, folder: Path, places: Places, monkeypatch: Any) -> None:
         from headrace.sdk.io.files import file_sink
-        from headrace.sdk.io.files.file_sink import FileSink
+        from headrace.sdk.io.files.file_sink import EpochFileSink
 
         self._folder, self.places = folder / self.name, places
-        places.around(monkeypatch, FileSink, "write_part")
-        places.around(monkeypatch, FileSink, "_move")
+        places.around(monkeypatch, EpochFileSink, "write_part")
+        places.around(monkeypatch, EpochFileSink, "_move")
         places.around(monkeypatch, file_sink, "show_committed")
 
     def clear(self) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace import ChangeKind
-from headrace.sdk.io.epoch_sink import Mark, Run, SinkTakenError, net_of
+from headrace.sdk.io.epoch_sink import Run, SinkMark, SinkTakenError, net_of
 from tests.depth import examples
 
 CHANGES = st.lists(
@@ -46,7 +46,7 @@ def test_each_epoch_is_written_once_whatever_comes_again(deliveries):
             with pytest.raises(SinkTakenError, match=f"epoch {newest} of this run is already there"):
                 run.must_write(stored, epoch, "a table")
         elif epoch and run.must_write(stored, epoch, "a table"):
-            stored = Mark(7, epoch)
+            stored = SinkMark(7, epoch)
             written.append(epoch)
         newest = max(newest, epoch)
     assert written == list(range(1, newest + 1))

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Position:
+class _FolderPosition:
     """The position of the source. Persisted: every field, as plain data."""
 
     unread: tuple[UnreadFile, ...] = ()
@@ -53,7 +53,7 @@ class _Position:
         return _FORMAT_VERSION, unread, self.seen.plain(), self.watermark, self.greatest, self.inferred, self.holder
 
     @classmethod
-    def of(cls, plain: object) -> _Position:
+    def of(cls, plain: object) -> _FolderPosition:
         """The position of the result of `plain`."""
         _, unread, seen, watermark, greatest, inferred, holder = cast(
             "tuple[int, tuple[tuple[str, int, int, int], ...], object, int, int, object, str | None]", plain
@@ -61,7 +61,7 @@ class _Position:
         return cls(tuple(map(UnreadFile.of, unread)), Seen.of(seen), watermark, greatest, inferred, holder)
 
 
-class _Waiting:
+class _WaitingFiles:
     """Files that were found and are not taken, the oldest first."""
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ class DirectoryInjector(BaseInjector):
     def _forget(self) -> None:
         """Look again for all files."""
         self._listing = DirectoryListing(self._reading.pattern)
-        self._waiting = _Waiting()
+        self._waiting = _WaitingFiles()
         self._looked = float("-inf")
         self._looks = 0
         self._was_missing = False
@@ -176,11 +176,11 @@ class DirectoryInjector(BaseInjector):
     def committed(self, position: object) -> None:
         """Delete runs that no commit needs."""
         if _is_current(position):
-            self._seen.objects.committed(_Position.of(position).seen.names)
+            self._seen.objects.committed(_FolderPosition.of(position).seen.names)
 
     def start(self) -> object:
         """No file."""
-        return _Position().plain()
+        return _FolderPosition().plain()
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """Splits of the known files, after a look for new files if one is due.
@@ -192,7 +192,7 @@ class DirectoryInjector(BaseInjector):
             return self._repeated[1]
         if position not in self._current:
             self._forget()
-        before = _Position.of(position) if _is_current(position) else self._position_of_release_0_1(position)
+        before = _FolderPosition.of(position) if _is_current(position) else self._position_of_release_0_1(position)
         self._look(before)
         taken: list[MatchedFile] = []
         pieces, rest, inferred = self._cut(before, taken, limit, splits)
@@ -201,7 +201,7 @@ class DirectoryInjector(BaseInjector):
         if (times := self._reading.times) is not None:
             latest = self._latest() if times.function is None else MAX_TIMESTAMP
             greatest = max([greatest, *(end for file in taken if (end := times.of(file).end) <= latest)])
-        after = _Position(rest, seen, before.watermark, greatest, inferred)
+        after = _FolderPosition(rest, seen, before.watermark, greatest, inferred)
         watermark, holder = self._held(after)
         after = replace(after, watermark=watermark, holder=holder)
         is_read = not rest and self._waiting.first() is None
@@ -216,7 +216,7 @@ class DirectoryInjector(BaseInjector):
         return delivery
 
     def _cut(
-        self, before: _Position, taken: list[MatchedFile], limit: int, splits: int
+        self, before: _FolderPosition, taken: list[MatchedFile], limit: int, splits: int
     ) -> tuple[list[Split], tuple[UnreadFile, ...], object]:
         """The pieces, what is left of the begun files, and what the format has inferred; `taken` gets the new files."""
         if not before.unread and self._waiting.first() is None:
@@ -251,7 +251,7 @@ class DirectoryInjector(BaseInjector):
         is_stated = self.max_delay is None and times is not None and times.function is not None
         return MAX_TIMESTAMP if ahead is None or is_stated else self._clock_ns() // 1000 + ahead
 
-    def _look(self, before: _Position) -> None:
+    def _look(self, before: _FolderPosition) -> None:
         """Add new files to those that wait, if a look is due."""
         if self._now() - self._looked < self._reading.interval:
             return
@@ -291,7 +291,7 @@ class DirectoryInjector(BaseInjector):
                 *(file.path, self._changed),
             )
 
-    def _held(self, after: _Position) -> tuple[int, str | None]:
+    def _held(self, after: _FolderPosition) -> tuple[int, str | None]:
         """Watermark and holder: the least lower bound of unfinished files, or the greatest upper bound (figure 10)."""
         times = self._reading.times
         if times is None:
@@ -320,9 +320,9 @@ class DirectoryInjector(BaseInjector):
 
     def holder(self, position: object) -> str | None:
         """A description of the file that the watermark waits for; None if there is none."""
-        return _Position.of(position).holder if _is_current(position) else None
+        return _FolderPosition.of(position).holder if _is_current(position) else None
 
-    def _position_of_release_0_1(self, plain: object) -> _Position:
+    def _position_of_release_0_1(self, plain: object) -> _FolderPosition:
         """The position of a checkpoint of release 0.1: all paths, and all files that are not read to their end."""
         unread, paths, watermark = cast("tuple[tuple[tuple[str, int, int, int], ...], tuple[str, ...], int]", plain)
         files = tuple(map(UnreadFile.of, unread))
@@ -335,7 +335,7 @@ class DirectoryInjector(BaseInjector):
         # That release took names and types from the first file that was there at each start.
         if paths and (there := match(self._reading.pattern)):
             _, inferred = self._format.of(None, lambda: there)
-        return _Position(files, seen, watermark, greatest, inferred)
+        return _FolderPosition(files, seen, watermark, greatest, inferred)
 
 
 def _is_changed_in_place(file: MatchedFile) -> bool:

@@ -18,7 +18,7 @@ _FORMAT_VERSION, _FIELDS = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Position:
+class _FilesPosition:
     """The position of the source. Persisted: every field, as plain data."""
 
     unread: tuple[UnreadFile, ...] = ()
@@ -35,7 +35,7 @@ class _Position:
         return _FORMAT_VERSION, tuple(file.plain() for file in self.unread), self.listed, self.inferred, self.pattern
 
     @classmethod
-    def of(cls, plain: object) -> _Position:
+    def of(cls, plain: object) -> _FilesPosition:
         """The position of the result of `plain`, or of release 0.1, which had the unread files first."""
         position = cast("tuple[object, ...]", plain)
         if position[0] != _FORMAT_VERSION:
@@ -82,16 +82,16 @@ class FileInjector(BaseInjector):
 
     def committed(self, position: object) -> None:
         """Delete the list of files when all are begun."""
-        listed = _Position.of(position).listed
+        listed = _FilesPosition.of(position).listed
         self._objects.committed([] if listed is None else [listed[0]])
 
     def start(self) -> object:
         """All files, each from its beginning."""
-        return _Position(tuple(map(UnreadFile, match(self._pattern))), pattern=self._whole_pattern).plain()
+        return _FilesPosition(tuple(map(UnreadFile, match(self._pattern))), pattern=self._whole_pattern).plain()
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """The next pieces. Raises `MissingFileError` if a file is gone, unless that is allowed."""
-        before = self._short(_Position.of(position))
+        before = self._short(_FilesPosition.of(position))
         self._say_other_pattern(before.pattern)
         files, index = self._listed(before)
         begun = len(before.unread)
@@ -111,7 +111,7 @@ class FileInjector(BaseInjector):
         pieces, rest = cut(format_, before.unread, take, limit, splits, self._allow_missing)
         listed = (before.listed[0], index) if before.listed is not None and index < len(files) else None
         done = not rest and listed is None
-        return Delivery(pieces, _Position(rest, listed, inferred, before.pattern).plain(), done=done)
+        return Delivery(pieces, _FilesPosition(rest, listed, inferred, before.pattern).plain(), done=done)
 
     def _say_other_pattern(self, pattern: str) -> None:
         """Say once that the files are those of a pattern that the program no longer has."""
@@ -123,14 +123,14 @@ class FileInjector(BaseInjector):
                 *(pattern, self._whole_pattern),
             )
 
-    def _short(self, position: _Position) -> _Position:
+    def _short(self, position: _FilesPosition) -> _FilesPosition:
         """A position with few files: the others are in an object, as each commit would name all of them again."""
         if len(position.unread) <= TAIL:
             return position
         name = self._objects.put(packed([unread.file for unread in position.unread[1:]]))
         return replace(position, unread=position.unread[:1], listed=(name, 0))
 
-    def _listed(self, position: _Position) -> tuple[list[MatchedFile], int]:
+    def _listed(self, position: _FilesPosition) -> tuple[list[MatchedFile], int]:
         """The files that follow those of the position, and the index of the next one."""
         if position.listed is None:
             return [], 0

@@ -136,7 +136,7 @@ class MissingFileError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FilePiece:
     """A piece of a file; an error of a file that is gone says so."""
 
     file: MatchedFile
@@ -157,7 +157,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class SizedPiece(Piece):
+class SizedPiece(FilePiece):
     """A piece whose number of records is known."""
 
     def count_records(self) -> int:
@@ -287,7 +287,7 @@ def _piece(
             raise MissingFileError(unread.file) from error
         _pass_over(unread.file)
         return None
-    kind = SizedPiece if isinstance(split, SizedSplit) else Piece
+    kind = SizedPiece if isinstance(split, SizedSplit) else FilePiece
     return kind(unread.file, split, allow_missing), count, offset
 
 

@@ -157,5 +157,5 @@ def test_a_pipeline_with_a_file_behind_a_weak_function_is_refused(tmp_path):
         texts = numbers | "Double" >> beam.ParDo(Double())
         _ = texts | "Out" >> beam.io.WriteToText(str(tmp_path / "out"))
 
-    with pytest.raises(TopologyError, match=r"sink 'Out.*' is a FileSink.* step 'Double' has weak productions"):
+    with pytest.raises(TopologyError, match=r"sink 'Out.*' is a EpochFileSink.* step 'Double' has weak productions"):
         compiled(build).validate()

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.io import EpochsLostError, SinkTakenError
 from headrace.lowlevel import Batch
-from headrace.sdk.io.epoch_sink import EpochSink, Mark
+from headrace.sdk.io.epoch_sink import EpochSink, SinkMark
 
 
 class Table:
@@ -37,7 +37,7 @@ class MemorySink(EpochSink):
     def write(self, run, epoch, receipts):
         if run.must_write(self.stored(run.sink), epoch, self.destination):
             self._table.rows += [receipt.decode() for receipt in receipts]
-            self._table.marks[run.sink] = Mark(run.number, epoch)
+            self._table.marks[run.sink] = SinkMark(run.number, epoch)
         return True
 
 

@@ -18,7 +18,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.files import file_sink
-from headrace.sdk.io.files.file_sink import FileSink
+from headrace.sdk.io.files.file_sink import EpochFileSink
 from headrace.sdk.io.files.output_files import Output, output_of
 from headrace.sdk.io.text.text_writers import TextWriter
 from headrace.testing.test_stream import TestStream
@@ -60,13 +60,13 @@ def shown(folder: Path) -> dict[str, bytes]:
     return {name: content for name, content in files(folder).items() if "_unfinished" not in name}
 
 
-def sink_of(folder: Path, if_exists="replace", prefix="out") -> FileSink:
-    sink = FileSink(f"{folder}/{prefix}", ".txt", WRITER, if_exists)
+def sink_of(folder: Path, if_exists="replace", prefix="out") -> EpochFileSink:
+    sink = EpochFileSink(f"{folder}/{prefix}", ".txt", WRITER, if_exists)
     sink.show_at_end(bounded=True)
     return sink
 
 
-def delivered(sink: FileSink, epoch: int, *texts: str) -> list[bytes]:
+def delivered(sink: EpochFileSink, epoch: int, *texts: str) -> list[bytes]:
     receipts = [sink.stage(Batch([one], [0]), epoch, number, f"t{number}") for number, one in enumerate(texts)]
     sink.deliver(epoch, receipts)
     return receipts
@@ -310,7 +310,7 @@ class TestLaterLives:
     @pytest.mark.parametrize("moment", ["begin", "finish"])
     def test_a_collection_that_is_bounded_no_more_shows_what_was_hidden(self, tmp_path, moment):
         delivered(sink_of(tmp_path), 1, "a")
-        later = FileSink(f"{tmp_path}/out", ".txt", WRITER)
+        later = EpochFileSink(f"{tmp_path}/out", ".txt", WRITER)
         if moment == "begin":
             later.begin(anew=False)
         else:
@@ -419,7 +419,7 @@ class TestReplacedDrivers:
             def step(self, name, epoch):
                 if (name, epoch) == ("delivered", 3):
                     with monkeypatch.context() as patch, pytest.raises(Crash):
-                        patch.setattr(FileSink, "finish", crash)
+                        patch.setattr(EpochFileSink, "finish", crash)
                         run([*"abc"], text(out), tmp_path / "state")
 
         def crash(*args, **kwargs):

@@ -15,7 +15,7 @@ from headrace.lowlevel import Batch, CheckpointError
 from headrace.lowlevel.storage import directory_sync
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.io.files.file_sink import FileSink
+from headrace.sdk.io.files.file_sink import EpochFileSink
 from headrace.sdk.io.text.text_writers import TextWriter
 from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from headrace.transforms.window import FixedWindows
@@ -32,8 +32,8 @@ WRITERS = {
 }
 
 
-def sink_of(folder: Path, **kwargs: object) -> FileSink:
-    return FileSink(f"{folder}/out", ".txt", WRITER, **kwargs)
+def sink_of(folder: Path, **kwargs: object) -> EpochFileSink:
+    return EpochFileSink(f"{folder}/out", ".txt", WRITER, **kwargs)
 
 
 def staged(sink, *texts: str, epoch: int = 7) -> list[bytes]:
@@ -304,7 +304,7 @@ def test_nothing_hidden_is_left_by_a_run_that_ends(tmp_path: Path) -> None:
 
 
 def test_what_another_sink_has_hidden_stays(tmp_path: Path) -> None:
-    other = FileSink(f"{tmp_path}/out-7", "", WRITER)
+    other = EpochFileSink(f"{tmp_path}/out-7", "", WRITER)
     (receipt,) = staged(other, "a", epoch=1)
     with beam.Pipeline(LocalRunner()) as pipeline:
         pipeline | beam.Create(["a"]) | beam.io.WriteToText(f"{tmp_path}/out")

@@ -15,7 +15,7 @@ from headrace.lowlevel import Batch, BoundedInjector, StepError, Topology
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.io.files.file_sink import FileSink
+from headrace.sdk.io.files.file_sink import EpochFileSink
 from headrace.sdk.io.files.output_files import output_of
 from headrace.sdk.io.text.text_writers import TextWriter
 from headrace.transforms.window import FixedWindows, TimestampedValue
@@ -130,7 +130,7 @@ class TestReplace:
         assert not (out / "_unfinished").exists()
 
     def test_what_a_crashed_run_has_staged(self, tmp_path):
-        sink = FileSink(f"{tmp_path}/out", ".txt", WRITER)
+        sink = EpochFileSink(f"{tmp_path}/out", ".txt", WRITER)
         sink.stage(Batch(["lost"], [0]), 99, 0, "0123456789abcdef")
         run(tmp_path, ["a"])
         assert read(tmp_path) == {"out-00000-of-00001.txt": "a"}
@@ -138,7 +138,7 @@ class TestReplace:
 
     def test_a_driver_that_was_replaced_removes_nothing_of_its_successor(self, tmp_path):
         run(tmp_path, [*"abc"])
-        zombie, successor = (FileSink(f"{tmp_path}/out", ".txt", WRITER) for _ in range(2))
+        zombie, successor = (EpochFileSink(f"{tmp_path}/out", ".txt", WRITER) for _ in range(2))
         first = [zombie.begin(anew=True), zombie.stage(Batch(["x"], [0]), 1, 0, "t")]
         successor.begin(anew=False)
         successor.deliver(1, first)
@@ -150,7 +150,7 @@ class TestReplace:
     def test_a_clock_too_coarse_to_tell_old_from_new_takes_nothing_away(self, tmp_path):
         (tmp_path / "out-000001-00000.txt").write_text("a\n")
         old = (tmp_path / "out-000001-00000.txt").stat()
-        sink = FileSink(f"{tmp_path}/out", ".txt", WRITER)
+        sink = EpochFileSink(f"{tmp_path}/out", ".txt", WRITER)
         first = [sink.begin(anew=True), sink.stage(Batch(["b"], [0]), 1, 0, "t")]
         sink.deliver(1, first)
         os.utime(tmp_path / "out-000001-00000.txt", ns=(old.st_atime_ns, old.st_mtime_ns))
@@ -254,7 +254,7 @@ class TestAppend:
         assert sorted(read(out).values()) == [*"abcd"]
 
     def test_what_another_run_has_staged_meanwhile_stays(self, tmp_path):
-        one, other = (FileSink(f"{tmp_path}/out", ".txt", WRITER, "append") for _ in range(2))
+        one, other = (EpochFileSink(f"{tmp_path}/out", ".txt", WRITER, "append") for _ in range(2))
         receipts = [sink.stage(Batch([text], [0]), 3, 0, "g1n1") for sink, text in ((one, "a"), (other, "b"))]
         one.deliver(3, receipts[:1])
         one.finish(3, ended=True)
@@ -360,7 +360,7 @@ class TestChangedPipelines:
         made = Topology()
         made.injector("in", BoundedInjector([(text, 0) for text in "abcd"]))
         for name in names:
-            made.sink(name, "in", FileSink(f"{folder}/{name}", "", WRITER))
+            made.sink(name, "in", EpochFileSink(f"{folder}/{name}", "", WRITER))
         return made
 
     @pytest.mark.parametrize("crash", [None, "change", "changed", "plan"])
@@ -393,10 +393,10 @@ class TestChangedPipelines:
         injector = Endless()
         made = Topology()
         made.injector("in", injector)
-        made.sink("old", "in", FileSink(f"{tmp_path}/old", "", WRITER))
+        made.sink("old", "in", EpochFileSink(f"{tmp_path}/old", "", WRITER))
         (tmp_path / "new-000001-00000").write_text("of an earlier run")
         added = Topology()
-        added.sink("new", "in", FileSink(f"{tmp_path}/new", "", WRITER, "error"))
+        added.sink("new", "in", EpochFileSink(f"{tmp_path}/new", "", WRITER, "error"))
         running = LocalRunner().start(made)
         try:
             with pytest.raises(StepError, match="a file is left of an earlier run"):

@@ -22,7 +22,7 @@ from headrace.lowlevel import Batch, StepError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Crash, RandomScheduler, Scheduler
-from headrace.sdk.io.files.file_sink import FileSink
+from headrace.sdk.io.files.file_sink import EpochFileSink
 from headrace.sdk.io.text.text_writers import TextWriter
 from headrace.utils.timestamp import Timestamp
 from tests.unit.collected import values
@@ -256,7 +256,7 @@ class TestArgumentsInTheOrderOfBeams:
 
 class TestExactlyOnce:
     def sink(self, folder):
-        return FileSink(f"{folder}/out", ".txt", TextWriter(b"\n", None, None, "auto"))
+        return EpochFileSink(f"{folder}/out", ".txt", TextWriter(b"\n", None, None, "auto"))
 
     def test_nothing_is_seen_before_delivery(self, tmp_path):
         sink = self.sink(tmp_path)
@@ -280,7 +280,10 @@ class TestExactlyOnce:
         assert [(tmp_path / name).read_text() for name in names(tmp_path)] == ["a\n", "b\n"]
 
     def test_attempts_that_came_to_nothing_are_removed_but_not_those_under_way(self, tmp_path):
-        sink, other = self.sink(tmp_path), FileSink(f"{tmp_path}/out-two", "", TextWriter(b"\n", None, None, "auto"))
+        sink, other = (
+            self.sink(tmp_path),
+            EpochFileSink(f"{tmp_path}/out-two", "", TextWriter(b"\n", None, None, "auto")),
+        )
         lost = sink.stage(Batch(["lost"], [0]), 7, 0, "first")
         kept = sink.stage(Batch(["kept"], [0]), 7, 0, "second")
         sink.stage(Batch(["next"], [0]), 8, 0, "third")

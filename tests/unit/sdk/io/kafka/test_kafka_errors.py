@@ -171,7 +171,7 @@ class TestOutage:
                 raise answer
             return answer
 
-        assert client.Cluster({})._patiently(ask) == 7
+        assert client.KafkaCluster({})._patiently(ask) == 7
 
 
 class TestNoBroker:

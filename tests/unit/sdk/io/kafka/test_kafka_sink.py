@@ -81,7 +81,7 @@ class TestWriting:
     ):
         """The broker of the tests hides nothing, so that ours does: behind `last_stable`, and what was aborted."""
         kafka.send(topic, [(0, b"before", b"", 1)])
-        sink, real, produced = self.sink(kafka, topic), client.Cluster, []
+        sink, real, produced = self.sink(kafka, topic), client.KafkaCluster, []
         receipts = [self.staged(sink, ("a", "1"))]
         if mark != "none":
             sink.deliver(1, receipts)
@@ -94,7 +94,7 @@ class TestWriting:
                 found = super().read(offsets)
                 return iter(()) if committed and mark == "aborted" else found
 
-        monkeypatch.setattr(sink_module, "Cluster", Hiding)
+        monkeypatch.setattr(sink_module, "KafkaCluster", Hiding)
         again = self.sink(kafka, topic)
         monkeypatch.setattr(again, "_send", lambda producer, records, mark: produced.extend(records))
         if sent is KafkaReadError:

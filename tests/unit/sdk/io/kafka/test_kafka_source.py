@@ -15,11 +15,11 @@ from headrace.lowlevel import CallSink
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.io.kafka import arrivals
-from headrace.sdk.io.kafka.client import Cluster, OffsetRange, RecordMark, consumer_settings
+from headrace.sdk.io.kafka.client import KafkaCluster, PartitionRange, RecordMark, consumer_settings
 from headrace.sdk.io.kafka.injector import KafkaInjector, KafkaSplit, PartitionPosition, Policy, _plain
 from headrace.sdk.io.kafka.source import _Starts
 from headrace.utils.timestamp import Timestamp
-from tests.kafkacluster import Cluster as Brokers
+from tests.kafkacluster import KafkaCluster as Brokers
 from tests.kafkacluster import numbered
 from tests.unit.collected import collect, values
 from tests.unit.sdk.io.sourcefiles import OneByOne
@@ -115,7 +115,7 @@ class TestReading:
         kafka.send(topic, numbered(0, range(5)))
         config = {**kafka.config, "group.id": topic}
         values(lambda p: p | ReadFromKafka(config, [topic], commit_offset_in_finalize=True, bounded=True))
-        assert Cluster(consumer_settings(config)).committed([(topic, 0)]) == {(topic, 0): 5}
+        assert KafkaCluster(consumer_settings(config)).committed([(topic, 0)]) == {(topic, 0): 5}
         kafka.send(topic, numbered(0, [5]))
         again = ReadFromKafka(config, [topic], start_offsets="committed", bounded=True)
         assert values(lambda p: p | again) == [(b"k0", b"5")]
@@ -313,7 +313,7 @@ class TestWatermark:
             def greatest(self, batch, latest):
                 return batch.greatest()
 
-        split = KafkaSplit(Reader(), (OffsetRange("t", 0, 5, 6), OffsetRange("t", 1, 7, 8)))
+        split = KafkaSplit(Reader(), (PartitionRange("t", 0, 5, 6), PartitionRange("t", 1, 7, 8)))
         assert split.count_records() == 2
         for _ in range(2):
             assert sum(map(len, split.read())) == 2
@@ -378,7 +378,7 @@ class TestMadeAnew:
             injector = faulty.reading("t", bounded=False, max_delay=0).injector()
             injector._now = lambda: now  # noqa: B023 - called before it changes
             position = self.after(injector, read)
-            injector._cluster = Cluster(consumer_settings(anew.config))
+            injector._cluster = KafkaCluster(consumer_settings(anew.config))
             now, injector._cluster.outages = seconds, outages
             with pytest.raises(KafkaReadError, match=self.REFUSED):
                 injector.plan(position, 100, 1)
@@ -386,7 +386,7 @@ class TestMadeAnew:
     def test_a_record_that_was_removed_tells_nothing(self, kafka, topic):
         """A request for an offset that a partition does not have is answered by an error or by another record."""
         kafka.send(topic, numbered(0, range(3)))
-        cluster = Cluster(consumer_settings(kafka.config))
+        cluster = KafkaCluster(consumer_settings(kafka.config))
         assert cluster.marks({(topic, 0): 7, (topic, 1): 0}) == {}
         marks = cluster.marks({(topic, 0): 1, (topic, 1): 0})
         assert [(place, mark.offset, mark.milliseconds) for place, mark in marks.items()] == [((topic, 0), 1, 1000)]
