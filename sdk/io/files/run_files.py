@@ -19,7 +19,7 @@ _TAG = re.compile(r"-\d{6,}-([0-9a-f]{8})[0-9a-f]{4}-\d{5,}")
 
 
 class RunFiles:
-    """The number of a run, and how many files it hides; both are in each commit, as a part of `FileSink.held`.
+    """The number of a run, and how many files it hides; both are in each commit, as a part of `EpochFileSink.held`.
 
     A run of 0.1.0 gets a number with its first start by a later release. Files that it has written before are those of
     no known run.
