@@ -19,7 +19,7 @@ from headrace.sdk.io.kafka.client import KafkaCluster, PartitionRange, RecordMar
 from headrace.sdk.io.kafka.injector import KafkaInjector, KafkaSplit, PartitionPosition, Policy, _plain
 from headrace.sdk.io.kafka.source import _Starts
 from headrace.utils.timestamp import Timestamp
-from tests.kafkacluster import KafkaCluster as Brokers
+from tests.kafkacluster import Cluster as Brokers
 from tests.kafkacluster import numbered
 from tests.unit.collected import collect, values
 from tests.unit.sdk.io.sourcefiles import OneByOne
