@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Protocol, Self, cast, runtime_checkable
+from typing import Protocol, Self, TypeVar, cast, runtime_checkable
 
 from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named, public_name
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.uncalled_hooks import hooks_of
+
+T = TypeVar("T")
 
 
 class Split(Protocol):
@@ -322,8 +324,7 @@ class BoundedInjector(BaseInjector):
         assert isinstance(position, int)
         rows = self.rows[position : position + limit]
         end = position + len(rows)
-        size = max(1, -(-len(rows) // splits))
-        parts = [rows[i : i + size] for i in range(0, len(rows), size)]
+        parts = divided(rows, splits)
         batches = [Batch([value for value, _ in part], [timestamp for _, timestamp in part]) for part in parts]
         return Delivery([MemorySplit(batch) for batch in batches], end, done=end >= len(self.rows))
 
@@ -372,6 +373,16 @@ class ManualInjector(BaseInjector):
             return Delivery([], position, done=True)
         batch, watermark, clock = self._steps[position]
         return Delivery([] if batch is None else [MemorySplit(batch)], position + 1, watermark, clock=clock)
+
+
+def divided(items: Sequence[T], parts: int) -> list[Sequence[T]]:
+    """Items in order, in at most so many parts of about equal length, for as many splits.
+
+    >>> divided("abcde", 2), divided(range(2), 3)
+    (['abc', 'de'], [range(0, 1), range(1, 2)])
+    """
+    size = max(1, -(-len(items) // max(1, parts)))
+    return [items[at : at + size] for at in range(0, len(items), size)]
 
 
 def heuristic_watermark(greatest: int, max_delay: int | None) -> int:

@@ -13,7 +13,7 @@ from typing import cast
 
 from headrace.lowlevel.coders.coder import Coder, PickleCoder
 from headrace.lowlevel.injectors.handover_log import Handover, HandoverEntry, HandoverError, check_name
-from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, divided
 from headrace.lowlevel.injectors.notification_pipe import NotificationPipe
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.storage.object_store import Location
@@ -149,7 +149,7 @@ class ProcessInjector(BaseInjector):
         after = {name: (one.taken, one.watermark, one.closed) for name, one in {**before, **reached}.items()}
         done = all(each.closed for each in reached.values())
         watermark = min(each.watermark for each in reached.values())
-        parts = _shared([entry.records for entry in entries if entry.count], splits)
+        parts = divided([entry.records for entry in entries if entry.count], splits)
         work = [HandoverSplit(self._handover, tuple(paths), self.record_ids) for paths in parts]
         self._check_announced(before, reached, heard)
         quiet = None if self._pipe is None or self._silent else _MISSED_SECONDS
@@ -236,9 +236,3 @@ class ProcessInjector(BaseInjector):
                 f"(expected: {', '.join(self._expected)}), so they would be lost; expect it, or delete "
                 f"processes/{strangers[0]} there; nothing is committed"
             )
-
-
-def _shared(paths: list[str], splits: int) -> list[list[str]]:
-    """Divide the paths, in order, into at most `splits` parts of about equal length."""
-    size = max(1, -(-len(paths) // max(1, splits)))
-    return [paths[at : at + size] for at in range(0, len(paths), size)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
 from headrace.lowlevel.code_pickling import Portable
-from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, divided
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND, DurationTypes
@@ -119,8 +119,7 @@ class TickInjector(BaseInjector):
         due = self._beat.due_at(self._now() - first) if self._beat is not None else MAX_TIMESTAMP
         end = min(due, number + limit, MAX_TIMESTAMP if count is None else count)
         done = count is not None and end >= count
-        size = max(1, -(-(end - number) // max(1, splits)))
-        parts = [range(begin, min(begin + size, end)) for begin in range(number, end, size)]
+        parts = cast("list[range]", divided(range(number, end), splits))
         ticks = [TickSplit(part, first, self._beat, self._make) for part in parts]
         idle = not parts and not done
         delivery = Delivery(ticks, (end, first), self._watermark(end, first), done=done, idle=idle)

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar, cast
 import pyarrow as pa
 
 from headrace.lowlevel.code_pickling import Portable
-from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split, divided
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, Duration, DurationTypes
 from headrace.lowlevel.watermarks.far_future import DAY
@@ -120,21 +120,13 @@ class TableInjector(BaseInjector, ABC, Generic[FileT]):
         quiet = max(0.0, self._looked + self._interval - time.monotonic()) if idle else None
         follows = self.max_delay is not None and not self.is_last(at)
         latest = time.time_ns() // 1000 + DAY if follows else MAX_TIMESTAMP
-        return Delivery(
-            _for_tasks(pieces, splits), at.plain(), done=done, latest=latest, idle=idle, quiet_seconds=quiet
-        )
+        tasks = [part[0] if len(part) == 1 else Pieces(tuple(part)) for part in divided(pieces, splits)]
+        return Delivery(tasks, at.plain(), done=done, latest=latest, idle=idle, quiet_seconds=quiet)
 
     def _files(self, at: TablePosition) -> list[FileT]:
         if self._known is None or self._known[:2] != (at.version, at.is_whole):
             self._known = (at.version, at.is_whole, self.planned(at))
         return self._known[2]
-
-
-def _for_tasks(pieces: Sequence[Split], splits: int) -> list[Split]:
-    """The pieces for tasks, neighbours together."""
-    each = max(1, -(-len(pieces) // max(1, splits)))
-    groups = [tuple(pieces[first : first + each]) for first in range(0, len(pieces), each)]
-    return [group[0] if len(group) == 1 else Pieces(group) for group in groups]
 
 
 class TableSource(Source):

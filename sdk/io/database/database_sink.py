@@ -35,7 +35,8 @@ from headrace.sdk.transforms.core.write import Write
 
 Connect: TypeAlias = Callable[[], Connection]
 """A function that opens a connection of DB-API 2."""
-
+_Work: TypeAlias = tuple[str, Sequence[Values]]
+"""A statement, and the rows of parameters for which it is executed."""
 
 _WAITS = (0.1, 1.0, 5.0)
 """Seconds between attempts to write an epoch, after errors that may pass."""
@@ -173,36 +174,38 @@ class DatabaseSink(EpochSink):
             before = _mark(dialect, cursor, run.sink)
             if run.must_write(before, epoch, self.destination):
                 _move(dialect, cursor, run.sink, before, SinkMark(run.number, epoch))
-                self._apply(self._statements(dialect), cursor, kinds, rows)
+                for statement, each in self._work(self._statements(dialect), cursor, kinds, rows):
+                    _execute(cursor, statement, each)
 
     def _refused(self, kinds: Sequence[ChangeKind], rows: Sequence[Values]) -> str:
         """What to add to a message: which row the database refuses by itself, as tried and taken back."""
-        tried: _OneByOne | None = None
+        refused: Values | None = None
         with suppress(_TakenBack, DatabaseWriteError), self._transaction("not shown") as (dialect, cursor):
-            tried = _OneByOne(cursor)
             with suppress(Exception):
-                self._apply(self._statements(dialect), tried, kinds, rows)
+                for statement, each in self._work(self._statements(dialect), cursor, kinds, rows):
+                    for refused in each:
+                        cursor.execute(statement, refused)
+                    refused = None
             raise _TakenBack
-        if tried is None or tried.row is None:
+        if refused is None:
             return ""
         return (
-            f"; refused is {tried.row!r:.200}: change the table so that it takes such a row, or let connect() teach "
+            f"; refused is {refused!r:.200}: change the table so that it takes such a row, or let connect() teach "
             "the module the types of its values"
         )
 
-    def _apply(
+    def _work(
         self, statements: Statements, cursor: Cursor, kinds: Sequence[ChangeKind], rows: Sequence[Values]
-    ) -> None:
+    ) -> Iterator[_Work]:
+        """Statements with the rows that each is to be executed for, by the cursor and before the next one is taken."""
         if self._mode == "append":
-            _execute(cursor, statements.insert(), rows)
+            yield statements.insert(), rows
         elif self._keys:
-            self._replace(statements, cursor, kinds, rows)
+            yield from self._by_key(statements, kinds, rows)
         else:
-            _change_equal(statements, cursor, kinds, rows)
+            yield from _without_keys(statements, cursor, kinds, rows)
 
-    def _replace(
-        self, statements: Statements, cursor: Cursor, kinds: Sequence[ChangeKind], rows: Sequence[Values]
-    ) -> None:
+    def _by_key(self, statements: Statements, kinds: Sequence[ChangeKind], rows: Sequence[Values]) -> Iterator[_Work]:
         positions = [self._columns.index(key) for key in self._keys]
         keys = [tuple(row[position] for position in positions) for row in rows]
         net = net_of(kinds or None, cast("list[Hashable]", keys))
@@ -214,9 +217,8 @@ class DatabaseSink(EpochSink):
         put = sorted(net.put, key=by_key)
         replaced = not statements.dialect.on_conflict
         gone = sorted([*net.taken, *(put if replaced else ())], key=by_key)
-        _execute(cursor, statements.delete(), [keys[position] for position in gone])
-        statement = statements.insert() if replaced else statements.upsert()
-        _execute(cursor, statement, [rows[position] for position in put])
+        yield statements.delete(), [keys[position] for position in gone]
+        yield statements.insert() if replaced else statements.upsert(), [rows[position] for position in put]
 
     def _statements(self, dialect: Dialect) -> Statements:
         return Statements(dialect, self._table, self._columns, self._keys)
@@ -241,35 +243,6 @@ class DatabaseSink(EpochSink):
             raise DatabaseWriteError(f"{failure}: {type(error).__name__}: {str(error).strip()}") from error
 
 
-class _OneByOne:
-    """A cursor that executes a statement for one row after the other."""
-
-    def __init__(self, cursor: Cursor) -> None:
-        self._cursor = cursor
-        self.row: Sequence[object] | None = None
-        """The row that the database refused; None if it took all."""
-
-    @property
-    def rowcount(self) -> int:
-        return self._cursor.rowcount
-
-    def execute(self, operation: str, parameters: Sequence[object] = (), /) -> object:
-        return self._cursor.execute(operation, parameters)
-
-    def executemany(self, operation: str, parameters: Sequence[Sequence[object]], /) -> object:
-        for row in parameters:
-            self.row = row
-            self._cursor.execute(operation, row)
-        self.row = None
-        return None
-
-    def fetchone(self) -> Sequence[object] | None:
-        return self._cursor.fetchone()
-
-    def close(self) -> object:
-        return self._cursor.close()
-
-
 def _mark(dialect: Dialect, cursor: Cursor, sink: str) -> SinkMark | None:
     [parameter] = dialect.parameters(1, 1)
     cursor.execute(f"SELECT run, epoch FROM {MARKS} WHERE sink = {parameter}", (sink,))
@@ -287,11 +260,16 @@ def _move(dialect: Dialect, cursor: Cursor, sink: str, before: SinkMark | None, 
 
 
 def _execute(cursor: Cursor, statement: str, rows: Sequence[Values]) -> None:
-    if rows:
+    if len(rows) == 1:
+        # Not all modules count the rows of `executemany`.
+        cursor.execute(statement, rows[0])
+    elif rows:
         cursor.executemany(statement, rows)
 
 
-def _change_equal(statements: Statements, cursor: Cursor, kinds: Sequence[ChangeKind], rows: Sequence[Values]) -> None:
+def _without_keys(
+    statements: Statements, cursor: Cursor, kinds: Sequence[ChangeKind], rows: Sequence[Values]
+) -> Iterator[_Work]:
     """Put rows in, and take equal ones out. Raises `ValueError` for a row that is not there to be taken out.
 
     Values that are equal in the database need not have equal texts, so what is put in comes first.
@@ -301,15 +279,16 @@ def _change_equal(statements: Statements, cursor: Cursor, kinds: Sequence[Change
     net = Counter(dict.fromkeys(texts, 0))
     for kind, text in zip(kinds, texts, strict=True):
         net[text] += 1 if kind is ChangeKind.INSERT else -1
-    _execute(cursor, statements.insert(), [row_of_text[text] for text in net.elements()])
+    yield statements.insert(), [row_of_text[text] for text in net.elements()]
     for text, count in net.items():
         if count < 0:
-            _take_out(statements, cursor, row_of_text[text], -count)
+            yield from _taken_out(statements, cursor, row_of_text[text], -count)
 
 
-def _take_out(statements: Statements, cursor: Cursor, row: Values, count: int) -> None:
+def _taken_out(statements: Statements, cursor: Cursor, row: Values, count: int) -> Iterator[_Work]:
     # Databases have no common statement that deletes some of several equal rows.
-    cursor.execute(*statements.delete_equal(row))
+    statement, parameters = statements.delete_equal(row)
+    yield statement, [tuple(parameters)]
     if cursor.rowcount < 0:
         raise ValueError("the module does not count the rows that it deletes; give keys=[...]")
     if cursor.rowcount < count:
@@ -318,7 +297,7 @@ def _take_out(statements: Statements, cursor: Cursor, row: Values, count: int) -
             "changed it, or the type of a column changes values (real, numeric with few digits, char); put the row in, "
             "or give keys=[...]"
         )
-    _execute(cursor, statements.insert(), [row] * (cursor.rowcount - count))
+    yield statements.insert(), [row] * (cursor.rowcount - count)
 
 
 def _is_passing(error: BaseException | None) -> bool:

@@ -18,6 +18,7 @@ from pyarrow import fs
 
 from headrace.sdk.io.delta.delta_table import StorageOptions, files, local_folder
 from headrace.sdk.io.files.durable_files import keep_files
+from headrace.sdk.io.parquet.hive_partitions import rows_by
 
 if TYPE_CHECKING:
     from deltalake.transaction import AddAction
@@ -77,11 +78,7 @@ class DataFiles:
         """Values of the partition columns -> indices of their rows."""
         if not self.partition_by:
             return {(): list(range(table.num_rows))}
-        columns = [table.column(name).to_pylist() for name in self.partition_by]
-        found: dict[tuple[str | None, ...], list[int]] = {}
-        for row, values in enumerate(zip(*columns, strict=True)):
-            found.setdefault(tuple(map(partition_value, values)), []).append(row)
-        return found
+        return rows_by(table, self.partition_by, lambda values: tuple(map(partition_value, values)))
 
     def lost(self, paths: Iterable[str]) -> list[str]:
         """The files among some that no longer exist."""

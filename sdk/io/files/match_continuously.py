@@ -75,34 +75,30 @@ class MatchContinuously(PTransform[PBegin, PCollection[FileMetadata]]):
             raise ValueError(f"interval is {interval!r:.200}; the interval must be positive, in seconds")
         if timestamp_cursor and not match_updated_files:
             _log.warning("timestamp_cursor=True puts changed files out again, as match_updated_files=True does")
-        self._pattern, self._interval, self._once = file_pattern, interval, has_deduplication
-        self._start, self._stop, self._treatment = start_timestamp, _end(stop_timestamp), empty_match_treatment
         self.match_upd = match_updated_files or timestamp_cursor
         """Whether a file that has changed is put out again."""
-        self._by_time = timestamp_cursor
-        self._apart = apply_windowing
-        if start_timestamp is not None and self._stop is not None and self._stop < micros_of(start_timestamp):
+        start, stop = None if start_timestamp is None else micros_of(start_timestamp), _end(stop_timestamp)
+        micros = Duration.of(interval).micros
+        self._polls = Polls(file_pattern, micros, start, stop, empty_match_treatment, self.match_upd, timestamp_cursor)
+        self._interval, self._once, self._apart = interval, has_deduplication, apply_windowing
+        if start is not None and stop is not None and stop < start:
             raise ValueError(
                 f"stop_timestamp {stop_timestamp!r:.80} precedes start_timestamp {start_timestamp!r:.80}; exchange them"
             )
 
     def expand(self, inputs: PBegin) -> PCollection[FileMetadata]:
         """The files; bounded if there is a last look."""
+        polls = self._polls
         if self._once:
-            injector = MatchInjector(self._polls())
-            found = inputs.pipeline | "Look" >> Read(injector, self._stop is not None).with_output_types(FileMetadata)
+            read = Read(MatchInjector(polls), polls.stop is not None)
+            found = inputs.pipeline | "Look" >> read.with_output_types(FileMetadata)
         else:
-            stop = None if self._stop is None else Timestamp(micros=self._stop)
-            looks = inputs.pipeline | "Look" >> PeriodicImpulse(self._start, stop, self._interval)
-            patterns = looks | "Pattern" >> Map(_constant, self._pattern).with_output_types(str)
-            found = cast("PCollection[object]", patterns | MatchAll(self._treatment))
+            start, stop = (None if each is None else Timestamp(micros=each) for each in (polls.start, polls.stop))
+            looks = inputs.pipeline | "Look" >> PeriodicImpulse(start, stop, self._interval)
+            patterns = looks | "Pattern" >> Map(_constant, polls.pattern).with_output_types(str)
+            found = cast("PCollection[object]", patterns | MatchAll(polls.treatment))
         files = found | "Apart" >> WindowInto(FixedWindows(self._interval)) if self._apart else found
         return cast("PCollection[FileMetadata]", files)
-
-    def _polls(self) -> Polls:
-        start = None if self._start is None else micros_of(self._start)
-        interval = Duration.of(self._interval).micros
-        return Polls(self._pattern, interval, start, self._stop, self._treatment, self.match_upd, self._by_time)
 
 
 def _end(stop: Timestamp | float | None) -> int | None:

@@ -87,7 +87,7 @@ class IcebergSink(EpochSink):
         if self._mode != "append":
             return encoded_rows(rows)
         files = [StagedDataFile.of(file, table.spec().spec_id) for file in written_files(table, rows)]
-        keep(file.path for file in files)
+        keep(file.file_path for file in files)
         return FILES + encoded(files)
 
     # On the driver
@@ -187,18 +187,19 @@ class IcebergSink(EpochSink):
     ) -> None:
         written = [file for receipt in contents(receipts, FILES) for file in decoded(receipt)]
         places = (table.location(), table.properties.get("write.data.path", table.location()))
-        if foreign := [file.path for file in written if not file.path.startswith(places)]:
+        if foreign := [file.file_path for file in written if not file.file_path.startswith(places)]:
             raise IcebergError(
                 f"its data files belong to another table, such as {foreign[0]}, and would be removed with either; go "
                 "on with that table, or begin anew on an empty checkpoint"
             )
-        lost = [file.path for file in written if not table.io.new_input(file.path).exists()] if self._is_first else []
+        paths = [file.file_path for file in written] if self._is_first else []
+        lost = [path for path in paths if not table.io.new_input(path).exists()]
         if lost:
             raise IcebergError(
                 f"{len(lost)} of {len(written)} data files are gone, such as {lost[0]}: something removes files that "
                 "no snapshot names; restore them"
             )
-        if any(file.spec != table.spec().spec_id for file in written):
+        if any(file.spec_id != table.spec().spec_id for file in written):
             raise IcebergError("the table was partitioned anew since its data files were written; take that back")
         with appending(transaction, summary) as append:
             for file in written:

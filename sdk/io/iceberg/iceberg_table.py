@@ -101,19 +101,19 @@ def _property(sink: str) -> str:
 
 
 class StagedDataFile(NamedTuple):
-    """A data file that a task has written. Persisted as part of a receipt: every field, as a tuple."""
+    """A data file that a task has written, with pyiceberg's names. Persisted in a receipt: every field, as a tuple."""
 
-    path: str
-    format: str
-    spec: int
+    file_path: str
+    file_format: str
+    spec_id: int
     """Number of the partition spec."""
     partition: tuple[object, ...]
-    records: int
-    size: int
+    record_count: int
+    file_size_in_bytes: int
     column_sizes: dict[int, int]
     value_counts: dict[int, int]
-    null_counts: dict[int, int]
-    nan_counts: dict[int, int]
+    null_value_counts: dict[int, int]
+    nan_value_counts: dict[int, int]
     lower_bounds: dict[int, bytes]
     upper_bounds: dict[int, bytes]
     split_offsets: list[int] | None
@@ -133,22 +133,10 @@ class StagedDataFile(NamedTuple):
         from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
         from pyiceberg.typedef import Record
 
-        file = DataFile.from_args(
-            content=DataFileContent.DATA,
-            file_path=self.path,
-            file_format=FileFormat(self.format),
-            partition=Record(*self.partition),
-            record_count=self.records,
-            file_size_in_bytes=self.size,
-            column_sizes=self.column_sizes,
-            value_counts=self.value_counts,
-            null_value_counts=self.null_counts,
-            nan_value_counts=self.nan_counts,
-            lower_bounds=self.lower_bounds,
-            upper_bounds=self.upper_bounds,
-            split_offsets=self.split_offsets,
-        )
-        file.spec_id = self.spec
+        fields = self._asdict() | {"file_format": FileFormat(self.file_format), "partition": Record(*self.partition)}
+        spec = fields.pop("spec_id")
+        file = DataFile.from_args(content=DataFileContent.DATA, **fields)
+        file.spec_id = spec
         return file
 
 

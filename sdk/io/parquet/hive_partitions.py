@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import fspath
-from typing import cast
+from typing import TypeVar, cast
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from pyarrow import fs
 from headrace.sdk.io.argument_checks import check_column_names
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, filesystem_of
 
+KeyT = TypeVar("KeyT")
 NULL = "__HIVE_DEFAULT_PARTITION__"
 """The value in the name of a folder of null values."""
 
@@ -71,6 +72,19 @@ def with_constants(table: pa.RecordBatch, columns: Sequence[tuple[str, pa.Scalar
     for name, value in columns:
         table = table.append_column(name, pa.repeat(value, table.num_rows))
     return table
+
+
+def rows_by(table: pa.Table, columns: Sequence[str], key: Callable[[Sequence[object]], KeyT]) -> dict[KeyT, list[int]]:
+    """What `key` makes of the values of columns -> indices of the rows with it.
+
+    >>> rows_by(pa.table({"shop": [1, 2, 1]}), ["shop"], tuple)
+    {(1,): [0, 2], (2,): [1]}
+    """
+    values = (table.column(name).to_pylist() for name in columns)
+    found: dict[KeyT, list[int]] = {}
+    for row, of_row in enumerate(zip(*values, strict=True)):
+        found.setdefault(key(of_row), []).append(row)
+    return found
 
 
 def files_below(pattern: Path) -> str:

@@ -21,7 +21,7 @@ from headrace.sdk.io.files.file_sink import EpochFileSink, IfExists, TableWriter
 from headrace.sdk.io.files.filesystem import Path, filesystem_of, open_output
 from headrace.sdk.io.files.output_files import StagedFile
 from headrace.sdk.io.files.windowed_files import Collection, WriteFiles
-from headrace.sdk.io.parquet.hive_partitions import NULL
+from headrace.sdk.io.parquet.hive_partitions import NULL, rows_by
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 _BUFFER = 64 * 1024 * 1024
@@ -195,18 +195,11 @@ class PartitionedSink(EpochFileSink):
         if not set(table.column_names) - set(self.columns):
             raise ValueError(f"partition_by takes all columns ({', '.join(self.columns)}); leave one for the files")
         staged = []
-        for number, (folder, rows) in enumerate(sorted(self._rows_by_folder(table).items())):
+        by_folder = rows_by(table, self.columns, partial(_folder, self.columns))
+        for number, (folder, rows) in enumerate(sorted(by_folder.items())):
             part = self.write_table(writer, table.take(rows), epoch, interval, f"{token}-{number}")
             staged.append(part._replace(folder=folder))
         return staged
-
-    def _rows_by_folder(self, table: pa.Table) -> dict[str, list[int]]:
-        """Folder -> indices of its rows."""
-        columns = [table.column(name).to_pylist() for name in self.columns]
-        folders: dict[str, list[int]] = {}
-        for row, values in enumerate(zip(*columns, strict=True)):
-            folders.setdefault(_folder(self.columns, values), []).append(row)
-        return folders
 
 
 def _folder(columns: Sequence[str], values: Sequence[object]) -> str:
