@@ -21,8 +21,9 @@ from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile
-from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector, FolderReading
+from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector
 from headrace.sdk.io.files.reading.directory_listing import DirectoryListing
+from headrace.sdk.io.files.reading.pieces import FileReading
 
 _A_LOOK = int(sys.argv[2]) if len(sys.argv) > 2 else 12
 """A million files a day are twelve a second."""
@@ -52,7 +53,7 @@ class Simulated(DirectoryListing):
 
 def commits(files: int, folder: str) -> None:
     """Plan and encode an epoch for each look; print processor time and bytes for each tenth of the files."""
-    injector = DirectoryInjector(OneRecord(), FolderReading("/data/landing/**/*.json", None, FileTimes(True), 0.0))
+    injector = DirectoryInjector(OneRecord(), FileReading("/data/landing/**/*.json", None, FileTimes(True), 0.0))
     store = ObjectStore(folder)
     injector.store_in(SourceObjects(store, "sources/landing"))
     position = injector.start()
@@ -76,7 +77,7 @@ def commits(files: int, folder: str) -> None:
         )
     kept = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
     print(f"kept in the checkpoint: {kept / 1e6:.1f} MB, {kept / (epochs * _A_LOOK):.1f} bytes a file")
-    again = DirectoryInjector(OneRecord(), FolderReading("/data/landing/**/*.json", None, FileTimes(True), 0.0))
+    again = DirectoryInjector(OneRecord(), FileReading("/data/landing/**/*.json", None, FileTimes(True), 0.0))
     again.store_in(SourceObjects(store, "sources/landing"))
     again.plan(again.start(), 1, 1)
     again._listing = Simulated("/data")

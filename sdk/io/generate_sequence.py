@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, cast
@@ -12,16 +11,11 @@ from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, divided
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND, DurationTypes
-from headrace.sdk.io.timestamps import check_timestamp, timestamps_of
+from headrace.sdk.io.timestamps import check_timestamp, now_micros, timestamps_of
 from headrace.sdk.transforms.core.source import Source
 
 _BATCH = 10_000
 """Number of generated elements that are in memory at once."""
-
-
-def _now() -> int:
-    """The current time in microseconds UTC."""
-    return time.time_ns() // 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +96,7 @@ class TickInjector(BaseInjector):
         count: int | None,
         max_delay: int | None = None,
         own_times: bool = False,
-        now: Callable[[], int] = _now,
+        now: Callable[[], int] = now_micros,
         stop: int | None = None,
     ) -> None:
         self._make, self._beat, self._first, self._count, self._now = make, beat, first, count, now

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import cast
@@ -14,6 +13,7 @@ from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, MemoryS
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MIN_TIMESTAMP, SECOND
+from headrace.sdk.io.timestamps import now_micros
 from headrace.sdk.transforms.core.source import Source
 
 _AHEAD = 100_000
@@ -64,7 +64,7 @@ class SocketInjector(BaseInjector):
             connection = self._connect()
             threading.Thread(target=self._read, args=(connection,), name="lines", daemon=True).start()
         # The clock is read first, so that later lines have no earlier time.
-        watermark = _now()
+        watermark = now_micros()
         with self._changed:
             rows = [self._lines.popleft() for _ in range(min(limit, len(self._lines)))]
             next_arrival = self._lines[0][1] if self._lines else watermark
@@ -115,18 +115,13 @@ class SocketInjector(BaseInjector):
         with self._changed:
             self._changed.wait_for(lambda: len(self._lines) < _AHEAD)
             is_first = not self._lines
-            self._lines.append((text, max(_now(), self._lines[-1][1] if self._lines else MIN_TIMESTAMP)))
+            self._lines.append((text, max(now_micros(), self._lines[-1][1] if self._lines else MIN_TIMESTAMP)))
         if is_first:
             self._wake()
 
 
 def _do_nothing() -> None:
     """Wake nobody."""
-
-
-def _now() -> int:
-    """The current time in microseconds UTC."""
-    return time.time_ns() // 1000
 
 
 class ReadFromSocket(Source):

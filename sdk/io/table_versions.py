@@ -20,7 +20,7 @@ from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.reading.pieces import Pieces
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
-from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
+from headrace.sdk.io.timestamps import TimestampOf, check_timestamp, now_micros
 from headrace.sdk.transforms.core.source import Source
 
 FileT = TypeVar("FileT")
@@ -119,7 +119,7 @@ class TableInjector(BaseInjector, ABC, Generic[FileT]):
         idle = not pieces and not done
         quiet = max(0.0, self._looked + self._interval - time.monotonic()) if idle else None
         follows = self.max_delay is not None and not self.is_last(at)
-        latest = time.time_ns() // 1000 + DAY if follows else MAX_TIMESTAMP
+        latest = now_micros() + DAY if follows else MAX_TIMESTAMP
         tasks = [part[0] if len(part) == 1 else Pieces(tuple(part)) for part in divided(pieces, splits)]
         return Delivery(tasks, at.plain(), done=done, latest=latest, idle=idle, quiet_seconds=quiet)
 

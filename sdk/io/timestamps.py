@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeAlias
@@ -76,6 +77,11 @@ def _field(element: object, name: str) -> object:
     if isinstance(element, dict):
         return element[name]
     return getattr(element, name)
+
+
+def now_micros() -> int:
+    """The current time in microseconds UTC."""
+    return time.time_ns() // 1000
 
 
 def check_timestamp(timestamp: TimestampOf, max_delay: DurationTypes | None) -> int | None:

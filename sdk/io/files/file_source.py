@@ -16,9 +16,9 @@ from headrace.lowlevel.code_pickling import Portable
 from headrace.lowlevel.time import DurationTypes
 from headrace.sdk.io.files.file_times import FileTimeOf, FileTimes, NamePattern
 from headrace.sdk.io.files.filesystem import CompressionTypes, Path, compression_of, lacks_folder, match
-from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector, FolderReading
+from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector
 from headrace.sdk.io.files.reading.file_injector import FileInjector
-from headrace.sdk.io.files.reading.pieces import FileFormat, InferringFormat
+from headrace.sdk.io.files.reading.pieces import FileFormat, FileReading, InferringFormat
 from headrace.sdk.io.timestamps import TimestampOf, ahead_micros, check_timestamp, delay_micros
 from headrace.sdk.transforms.core.source import Source
 
@@ -113,12 +113,19 @@ class FileSource(Source):
         self.is_bounded = not continuous
         file_time = NamePattern(file_time) if isinstance(file_time, str) else file_time
         self.times = FileTimes(continuous, file_time and Portable(file_time, "the function file_time"))
-        self._by_file = continuous and timestamp is None
-        """Whether the records of a file have its time."""
-        self._max_delay = check_timestamp(timestamp, None if self._by_file else max_delay)
-        self._delay_of_files = delay_micros(max_delay) if self._by_file and max_delay is not None else 0
-        self._interval, self._until, self._expected = interval, until, expected
-        self._allow_missing, self._max_ahead = allow_missing, ahead_micros(max_ahead)
+        # Without timestamps the records of a file that is read when it appears have its time.
+        by_file = continuous and timestamp is None
+        self._reading = FileReading(
+            self._pattern,
+            check_timestamp(timestamp, None if by_file else max_delay),
+            self.times if by_file or self.times.function is not None else None,
+            interval,
+            until,
+            expected,
+            allow_missing,
+            ahead_micros(max_ahead),
+            delay_micros(max_delay) if by_file and max_delay is not None else 0,
+        )
 
     record_format: str = ""
     """See `BaseInjector.record_format`."""
@@ -134,26 +141,10 @@ class FileSource(Source):
 
     def injector(self) -> FileInjector | DirectoryInjector:
         """The injector that reads the files."""
-        injector = self._injector()
+        kind = FileInjector if self.is_bounded else DirectoryInjector
+        injector = kind(self.file_format(), self._reading)
         injector.record_format = self.record_format
         return injector
-
-    def _injector(self) -> FileInjector | DirectoryInjector:
-        if self.is_bounded:
-            return FileInjector(self.file_format(), self._pattern, self._max_delay, self._allow_missing)
-        follows_files = self.timestamp is None or self.times.function is not None
-        reading = FolderReading(
-            self._pattern,
-            self._max_delay,
-            self.times if follows_files else None,
-            self._interval,
-            self._until,
-            self._expected,
-            self._allow_missing,
-            self._max_ahead,
-            self._delay_of_files,
-        )
-        return DirectoryInjector(self.file_format(), reading)
 
 
 def _check_arguments(kind: type, pattern: object, validate: object, others: Iterable[str]) -> None:

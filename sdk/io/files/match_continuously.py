@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -17,7 +16,7 @@ from headrace.sdk.graph.pvalue import PBegin, PCollection
 from headrace.sdk.io.files.fileio import EmptyMatchTreatment, MatchAll, matching
 from headrace.sdk.io.files.filesystems import BeamIOError, FileMetadata
 from headrace.sdk.io.periodic import PeriodicImpulse
-from headrace.sdk.io.timestamps import micros_of
+from headrace.sdk.io.timestamps import micros_of, now_micros
 from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.source import Read
 from headrace.sdk.transforms.core.window_into import WindowInto
@@ -153,10 +152,6 @@ class _MatchPosition:
         return cls(start, polls, watermark, newest, frozenset(seen))
 
 
-def _now() -> int:
-    return time.time_ns() // 1000
-
-
 @named("MatchInjector")
 class MatchInjector(BaseInjector):
     """Looks for files at intervals and delivers those that it has not found before.
@@ -166,7 +161,7 @@ class MatchInjector(BaseInjector):
         now: The clock, microseconds UTC.
     """
 
-    def __init__(self, polls: Polls, now: Callable[[], int] = _now) -> None:
+    def __init__(self, polls: Polls, now: Callable[[], int] = now_micros) -> None:
         self._polls, self._now = polls, now
         self._next: int | None = None
         """Time of the next look, microseconds UTC; None before the first look of this run."""

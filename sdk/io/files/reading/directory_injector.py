@@ -10,7 +10,7 @@ import heapq
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -19,11 +19,16 @@ from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.storage.places import is_url
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.watermarks.far_future import DAY
-from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, match
 from headrace.sdk.io.files.reading.directory_listing import DirectoryListing
-from headrace.sdk.io.files.reading.pieces import FileFormat, FormatOfFirst, InferringFormat, UnreadFile, cut
+from headrace.sdk.io.files.reading.pieces import (
+    FileFormat,
+    FileReading,
+    FormatOfFirst,
+    InferringFormat,
+    UnreadFile,
+    cut,
+)
 from headrace.sdk.io.files.reading.seen_files import UNKNOWN, Seen, SeenFiles
 
 _FORMAT_VERSION = 2
@@ -99,32 +104,6 @@ class _WaitingFiles:
         return self._files.keys()
 
 
-@dataclass(frozen=True, slots=True)
-class FolderReading:
-    """The settings of a source that reads files as they appear."""
-
-    pattern: str
-    max_delay: int | None
-    """Microseconds that the watermark stays behind the greatest timestamp read; None if it follows the times of files
-    only."""
-    times: FileTimes | None
-    """Bounds of the event times of files; None if the watermark follows the timestamps of records only."""
-    interval: float = 1.0
-    """Seconds between two checks for new files."""
-    until: Callable[[Sequence[str]], bool] | None = None
-    """Function from the paths of all files so far to whether the input has ended; None for no end."""
-    expected: Callable[[Sequence[str]], Iterable[str]] | None = None
-    """Function from the paths of all files so far to the paths of files that are still to come; None if no files are
-    expected."""
-    allow_missing: bool = False
-    """Whether files that are gone before they are read are passed over."""
-    max_ahead: int | None = DAY
-    """Microseconds by which a time of a record, or of a file's change, may be ahead of the clock to move the watermark;
-    None for any time."""
-    delay_of_files: int = 0
-    """Microseconds that the watermark stays behind the times of files."""
-
-
 @named("DirectoryInjector")
 class DirectoryInjector(BaseInjector):
     """Reads the files of a pattern as they appear; a file must be complete when it appears, so rename it into place.
@@ -142,7 +121,7 @@ class DirectoryInjector(BaseInjector):
     def __init__(
         self,
         format_: FileFormat | InferringFormat,
-        reading: FolderReading,
+        reading: FileReading,
         now: Callable[[], float] = time.monotonic,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:

@@ -10,7 +10,14 @@ from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
 from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.files.filesystem import MatchedFile, absolute, match
-from headrace.sdk.io.files.reading.pieces import FileFormat, FormatOfFirst, InferringFormat, UnreadFile, cut
+from headrace.sdk.io.files.reading.pieces import (
+    FileFormat,
+    FileReading,
+    FormatOfFirst,
+    InferringFormat,
+    UnreadFile,
+    cut,
+)
 from headrace.sdk.io.files.reading.seen_files import TAIL, files_in, packed
 
 _log = logging.getLogger(__name__)
@@ -53,26 +60,16 @@ class FileInjector(BaseInjector):
 
     Args:
         format_: The format of the files.
-        pattern: The pattern; it is matched when the pipeline first starts.
-        max_delay: Microseconds that the watermark stays behind the greatest timestamp; None for a perfect watermark.
-        allow_missing: Whether files that are gone before they are read are passed over.
+        reading: The settings. The pattern is matched when the pipeline first starts.
     """
 
-    def __init__(
-        self,
-        format_: FileFormat | InferringFormat,
-        pattern: str,
-        max_delay: int | None = None,
-        allow_missing: bool = False,
-    ) -> None:
+    def __init__(self, format_: FileFormat | InferringFormat, reading: FileReading) -> None:
         self._format = FormatOfFirst(format_)
-        self._pattern = pattern
-        self.max_delay = max_delay
-        self._allow_missing = allow_missing
+        self._pattern, self.max_delay, self._allow_missing = reading.pattern, reading.max_delay, reading.allow_missing
         self._objects = SourceObjects.in_memory()
         self._list: tuple[str, list[MatchedFile]] | None = None
         """The files of the object that a position names."""
-        self._whole_pattern = absolute(pattern)
+        self._whole_pattern = absolute(reading.pattern)
         self._is_said = False
         """Whether it was said that the files are those of another pattern."""
 

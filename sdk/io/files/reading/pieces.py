@@ -1,10 +1,10 @@
-"""Files cut into pieces for tasks."""
+"""Files cut into pieces for tasks, and the settings of sources of files."""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -13,6 +13,8 @@ from typing import Protocol, cast, runtime_checkable
 
 from headrace.lowlevel.injectors.injector import SizedSplit, Split
 from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.watermarks.far_future import DAY
+from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, is_gone, open_input, present
 
 _log = logging.getLogger(__name__)
@@ -195,6 +197,32 @@ class UnreadFile:
         """The file of the result of `plain`, or of a position without marks."""
         path, size, modified, offset, *mark = plain
         return cls(MatchedFile(path, size, modified), offset, *mark)
+
+
+@dataclass(frozen=True, slots=True)
+class FileReading:
+    """The settings of a source of files; most are for files that are read as they appear."""
+
+    pattern: str
+    max_delay: int | None = None
+    """Microseconds that the watermark stays behind the greatest timestamp read; None if it follows the times of files
+    only."""
+    times: FileTimes | None = None
+    """Bounds of the event times of files; None if the watermark follows the timestamps of records only."""
+    interval: float = 1.0
+    """Seconds between two checks for new files."""
+    until: Callable[[Sequence[str]], bool] | None = None
+    """Function from the paths of all files so far to whether the input has ended; None for no end."""
+    expected: Callable[[Sequence[str]], Iterable[str]] | None = None
+    """Function from the paths of all files so far to the paths of files that are still to come; None if no files are
+    expected."""
+    allow_missing: bool = False
+    """Whether files that are gone before they are read are passed over."""
+    max_ahead: int | None = DAY
+    """Microseconds by which a time of a record, or of a file's change, may be ahead of the clock to move the watermark;
+    None for any time."""
+    delay_of_files: int = 0
+    """Microseconds that the watermark stays behind the times of files."""
 
 
 def cut(

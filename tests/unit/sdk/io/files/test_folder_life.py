@@ -25,10 +25,10 @@ from headrace.runners.local import LocalRunner
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, match
 from headrace.sdk.io.files.reading import seen_files
-from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector, FolderReading
+from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector
 from headrace.sdk.io.files.reading.directory_listing import DirectoryListing
 from headrace.sdk.io.files.reading.file_injector import FileInjector
-from headrace.sdk.io.files.reading.pieces import MissingFileError
+from headrace.sdk.io.files.reading.pieces import FileReading, MissingFileError
 from headrace.sdk.io.files.reading.seen_files import Seen, SeenFiles
 from tests.depth import seeds
 from tests.unit.sdk.io.sourcefiles import write
@@ -67,7 +67,7 @@ class Life:
 
     def anew(self) -> DirectoryInjector:
         times = FileTimes(True) if self.random.random() < 0.5 else None
-        reading = FolderReading(f"{self.folder}/**/*.txt", None, times, interval=0.0, allow_missing=True)
+        reading = FileReading(f"{self.folder}/**/*.txt", None, times, interval=0.0, allow_missing=True)
         injector = DirectoryInjector(Names(), reading)
         injector.store_in(SourceObjects(self.store, "sources/a"))
         return injector
@@ -167,13 +167,13 @@ def test_positions_do_not_grow_and_runs_are_few():
 
 def test_positions_of_release_0_1_are_read(tmp_path):
     paths = [write(tmp_path / f"{name}.txt", "") for name in "abcd"]
-    injector = DirectoryInjector(Names(), FolderReading(f"{tmp_path}/*.txt", None, FileTimes(True)))
+    injector = DirectoryInjector(Names(), FileReading(f"{tmp_path}/*.txt", None, FileTimes(True)))
     delivery = injector.plan((((paths[1], 0, 0, 0),), (paths[0], paths[1]), 7), 100, 1)
     (split,) = delivery.splits
     assert [row for batch in split.read() for row in batch.values] == paths[1:]
     assert delivery.watermark > 7
     assert not injector.plan(delivery.position, 100, 1).splits
-    bounded = FileInjector(Names(), f"{tmp_path}/*.txt")
+    bounded = FileInjector(Names(), FileReading(f"{tmp_path}/*.txt"))
     delivery = bounded.plan((((paths[1], 0, 0, 0),), (), -5), 100, 1)
     assert delivery.done
     assert [row for split in delivery.splits for batch in split.read() for row in batch.values] == paths[1:2]
@@ -181,7 +181,7 @@ def test_positions_of_release_0_1_are_read(tmp_path):
 
 def test_a_list_of_many_files_is_not_in_each_commit(tmp_path):
     paths = [write(tmp_path / f"{number:04}.txt", "") for number in range(700)]
-    injector = FileInjector(Names(), f"{tmp_path}/*.txt")
+    injector = FileInjector(Names(), FileReading(f"{tmp_path}/*.txt"))
     position, read, sizes = injector.start(), [], []
     while True:
         delivery = injector.plan(position, 50, 2)
@@ -247,7 +247,7 @@ class TestListing:
 
 class TestWhatIsSaid:
     def source(self, folder: Path, **options: object) -> DirectoryInjector:
-        return DirectoryInjector(Names(), FolderReading(f"{folder}/*.txt", None, None, 0.0, **options))
+        return DirectoryInjector(Names(), FileReading(f"{folder}/*.txt", None, None, 0.0, **options))
 
     def test_a_file_that_was_replaced(self, tmp_path, caplog):
         path = write(tmp_path / "a.txt", "one")
@@ -261,7 +261,7 @@ class TestWhatIsSaid:
 
     def test_a_file_that_is_written_to_after_it_was_read(self, tmp_path, caplog):
         """Such as a log: its folder does not change then, and its new lines were passed over in silence."""
-        injector = DirectoryInjector(Names(), FolderReading(f"{tmp_path}/*.txt", None, None, interval=0.0))
+        injector = DirectoryInjector(Names(), FileReading(f"{tmp_path}/*.txt", None, None, interval=0.0))
         position = injector.start()
 
         def look() -> int:
@@ -393,7 +393,7 @@ class TestTimesOfWaitingFiles:
     """A folder whose watermark follows the times of its files, one piece an epoch."""
 
     def source(self, folder: Path) -> tuple[DirectoryInjector, object]:
-        injector = DirectoryInjector(Names(), FolderReading(f"{folder}/*.txt", None, FileTimes(True), interval=0.0))
+        injector = DirectoryInjector(Names(), FileReading(f"{folder}/*.txt", None, FileTimes(True), interval=0.0))
         return injector, injector.start()
 
     def file(self, path: Path, seconds: float, size: int = 0) -> None:
@@ -431,7 +431,7 @@ def test_a_file_that_was_passed_over_is_read_when_it_comes_back(tmp_path: Path) 
     folder, away, now = tmp_path / "in", tmp_path / "away.txt", [0.0]
     for name in ("a.txt", "b.txt"):
         write(folder / name, "")
-    reading = FolderReading(f"{folder}/*.txt", None, None, interval=1.0, allow_missing=True)
+    reading = FileReading(f"{folder}/*.txt", None, None, interval=1.0, allow_missing=True)
     injector = DirectoryInjector(Names(), reading, now=lambda: now[0])
     first = injector.plan(injector.start(), 1, 1)
     (folder / "b.txt").rename(away)
