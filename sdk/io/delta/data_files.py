@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from headrace.sdk.io.delta.delta_table import StorageOptions, files, local_folder
+from headrace.sdk.io.delta.delta_table import TableLocation
 from headrace.sdk.io.files.durable_files import keep_files
 from headrace.sdk.io.parquet.hive_partitions import rows_by
 
@@ -44,22 +44,20 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
-class DataFiles:
+class DataFiles(TableLocation):
     """Writes and finds the data files of a table.
 
     Args:
-        place: The table's folder, a path or URL.
-        options: Options of deltalake for an object store.
+        place: See `TableLocation`.
+        options: See `TableLocation`.
         partition_by: The partition columns, which files do not contain.
     """
 
-    place: str
-    options: StorageOptions
     partition_by: Sequence[str]
 
     def write(self, table: pa.Table, name: str) -> list[DataFile]:
         """Write rows, a file for each partition; returns when the files are durable."""
-        system = files(self.place, self.options)
+        system = self.files()
         return [
             self._write(system, table.take(rows), values, f"{name}-{number}-{token_hex(8)}.parquet")
             for number, (values, rows) in enumerate(self._partitions(table).items())
@@ -69,7 +67,7 @@ class DataFiles:
         contents = table.drop_columns(list(self.partition_by))
         with system.open_output_stream(path) as file:
             pq.write_table(contents, file, compression="snappy")
-        if (folder := local_folder(self.place)) is not None:
+        if (folder := self.folder) is not None:
             keep_files(fs.LocalFileSystem(), [f"{folder}/{path}"])
         partition = dict(zip(self.partition_by, values, strict=True))
         return DataFile(path, system.get_file_info(path).size, partition, json.dumps(stats_of(contents)))
@@ -82,7 +80,7 @@ class DataFiles:
 
     def lost(self, paths: Iterable[str]) -> list[str]:
         """The files among some that no longer exist."""
-        found = files(self.place, self.options).get_file_info(list(paths))
+        found = self.files().get_file_info(list(paths))
         return [info.path for info in found if info.type != fs.FileType.File]
 
 

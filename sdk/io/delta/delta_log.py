@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.sdk.io.delta.data_files import has_partition_values, partition_value
-from headrace.sdk.io.delta.delta_table import DeltaError, StorageOptions, arrow_schema, files, opened, reason
+from headrace.sdk.io.delta.delta_table import DeltaError, TableLocation, arrow_schema, reason
 
 _REMEDY = "read a snapshot of it with a bounded ReadFromDelta, or begin after it on an empty checkpoint: version={}"
 
@@ -30,25 +30,17 @@ class AddedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaLog:
-    """The versions of a table.
-
-    Args:
-        place: The table's folder, a path or URL.
-        options: Options of deltalake for an object store.
-    """
-
-    place: str
-    options: StorageOptions
+class DeltaLog(TableLocation):
+    """The versions of a table."""
 
     def newest(self) -> tuple[int, str]:
         """The newest version, and what tells the table from one that is made anew at its place."""
-        table = opened(self.place, self.options)
+        table = self.opened()
         return int(table.version()), str(table.metadata().id)
 
     def schema(self, version: int | None = None) -> pa.Schema:
         """The columns at a version, or at the newest. Raises `DeltaError` for columns that cannot be read."""
-        table = opened(self.place, self.options, version)
+        table = self.opened(version)
         if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
             raise DeltaError(f"{self.place} has column mapping, which is not supported; nothing was read")
         schema = arrow_schema(table)
@@ -59,7 +51,7 @@ class DeltaLog:
 
     def snapshot(self, version: int) -> list[AddedFile]:
         """All files of a version, ordered by path. Raises `DeltaError` for deletion vectors."""
-        table = opened(self.place, self.options, version)
+        table = self.opened(version)
         if "deletionVectors" in (table.protocol().reader_features or ()) and any(table.deletion_vectors()):
             raise self._deletion_vectors(version)
         found = []
@@ -70,7 +62,7 @@ class DeltaLog:
 
     def exists(self, version: int) -> bool:
         """Whether a version has been written."""
-        info = files(self.place, self.options).get_file_info(_entry(version))
+        info = self.files().get_file_info(_entry(version))
         return bool(info.type == fs.FileType.File)
 
     def added(self, version: int) -> list[AddedFile]:
@@ -79,7 +71,7 @@ class DeltaLog:
         Raises `DeltaError` for a version that deletes or changes rows, or whose log entry is gone.
         """
         try:
-            with files(self.place, self.options).open_input_stream(_entry(version)) as file:
+            with self.files().open_input_stream(_entry(version)) as file:
                 lines = file.read().decode().splitlines()
         except FileNotFoundError as error:
             raise DeltaError(
@@ -100,7 +92,7 @@ class DeltaLog:
 
     def unreadable(self, file: AddedFile, error: Exception) -> DeltaError:
         """The error for a data file that cannot be read."""
-        info = files(self.place, self.options).get_file_info(file.path)
+        info = self.files().get_file_info(file.path)
         if info.type == fs.FileType.File:
             return DeltaError(f"data file {file.path} of {self.place} cannot be read: {reason(error)}")
         return DeltaError(

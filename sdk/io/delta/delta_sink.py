@@ -24,13 +24,10 @@ from headrace.sdk.io.columns.common_types import signed
 from headrace.sdk.io.delta.data_files import DataFiles, decoded, encoded, has_partition_values
 from headrace.sdk.io.delta.delta_table import (
     DeltaError,
-    StorageOptions,
+    TableLocation,
     arrow_schema,
-    local_folder,
     mark_of,
     moving,
-    opened,
-    patient,
     reason,
 )
 from headrace.sdk.io.epoch_sink import EpochSink, Run, SinkMark, WriteMode
@@ -53,28 +50,26 @@ class DeltaSink(EpochSink):
     """Writes each epoch as a version of a table.
 
     Args:
-        place: The table's folder, an absolute path or URL.
+        location: The table.
         schema: The table's columns.
         partition_by: Partition columns of the table.
         mode: See `WriteToDelta`.
         keys: See `WriteToDelta`.
         sink: See `WriteToDelta`.
-        options: Options of deltalake for an object store.
     """
 
     def __init__(
         self,
-        place: str,
+        location: TableLocation,
         schema: pa.Schema,
         partition_by: Sequence[str],
         mode: WriteMode,
         keys: Sequence[str],
         sink: str | None,
-        options: StorageOptions,
     ) -> None:
         super().__init__(sink)
-        self._place, self._options, self._schema = place, options, schema
-        self._files = DataFiles(place, options, tuple(partition_by))
+        self._place, self._schema = location.place, schema
+        self._files = DataFiles(location.place, location.options, tuple(partition_by))
         self._mode, self._keys = mode, tuple(keys)
         self._is_first = True
         """Whether files may have been gone since the driver before this one."""
@@ -102,9 +97,9 @@ class DeltaSink(EpochSink):
                 self._schema,
                 mode="ignore",
                 partition_by=list(self._files.partition_by),
-                storage_options=patient(self._place, self._options),
+                storage_options=self._files.patient_options,
             )
-            self._keep(table := opened(self._place, self._options))
+            self._keep(table := self._files.opened())
         except Exception as error:
             raise _unusable(self._place, error) from error
         if problem := self._problem(table):
@@ -141,7 +136,7 @@ class DeltaSink(EpochSink):
 
     def stored(self, sink: str) -> SinkMark | None:
         """See `EpochSink`."""
-        return mark_of(opened(self._place, self._options), sink)
+        return mark_of(self._files.opened(), sink)
 
     def write(self, run: Run, epoch: int, receipts: Sequence[bytes]) -> bool:
         """See `EpochSink`. Raises `DeltaError`."""
@@ -153,7 +148,7 @@ class DeltaSink(EpochSink):
         )
         for attempt in range(_ATTEMPTS):
             try:
-                table = opened(self._place, self._options)
+                table = self._files.opened()
                 if not run.must_write(mark_of(table, run.sink), epoch, self.destination):
                     break
                 if problem := self._problem(table):
@@ -225,7 +220,7 @@ class DeltaSink(EpochSink):
 
     def _keep(self, table: DeltaTable) -> None:
         """Make the log of a local table durable, before the next epoch forgets what this one has written."""
-        if (folder := local_folder(self._place)) is not None:
+        if (folder := self._files.folder) is not None:
             newest = f"{folder}/_delta_log/{table.version():020d}.json"
             # Of an old version only a checkpoint may be left.
             if exists(newest):
@@ -310,27 +305,27 @@ class WriteToDelta(Write):
         check_options("storage_options", storage_options)
         if partition_by is not None:
             check_column_names("partition_by", partition_by)
-        place = absolute(fspath(table))
-        columns, partitions = _columns(place, schema, partition_by, storage_options)
+        location = TableLocation(absolute(fspath(table)), storage_options)
+        columns, partitions = _columns(location, schema, partition_by)
         check_mode_by_key(mode, keys, columns)
-        super().__init__(DeltaSink(place, columns, partitions, mode, keys, sink, storage_options))
+        super().__init__(DeltaSink(location, columns, partitions, mode, keys, sink))
 
 
 def _columns(
-    place: str, schema: pa.Schema | None, partition_by: Sequence[str] | None, options: StorageOptions
+    location: TableLocation, schema: pa.Schema | None, partition_by: Sequence[str] | None
 ) -> tuple[pa.Schema, Sequence[str]]:
     """Columns in Delta's types, and partition columns. Raises `ValueError` or `DeltaError`."""
     from deltalake.exceptions import TableNotFoundError
 
     try:
-        there = opened(place, options)
+        there = location.opened()
         columns, partitions = arrow_schema(there), list(there.metadata().partition_columns)
     except TableNotFoundError as error:
         if schema is None:
-            raise ValueError(f"there is no Delta table at {place}; give a schema, and it is made") from error
+            raise ValueError(f"there is no Delta table at {location.place}; give a schema, and it is made") from error
         columns, partitions = pa.schema([]), []
     except Exception as error:
-        raise _unusable(place, error) from error
+        raise _unusable(location.place, error) from error
     if schema is not None:
         columns = pa.schema([_in_delta(field, columns) for field in schema])
     chosen = partitions if partition_by is None else list(partition_by)

@@ -15,7 +15,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import DurationTypes
 from headrace.sdk.io.argument_checks import check_options, require_package
 from headrace.sdk.io.delta.delta_log import AddedFile, DeltaLog
-from headrace.sdk.io.delta.delta_table import DeltaError, StorageOptions, files, reason
+from headrace.sdk.io.delta.delta_table import DeltaError, TableLocation, reason
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, absolute
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
 from headrace.sdk.io.table_versions import (
@@ -33,15 +33,15 @@ from headrace.sdk.io.timestamps import TimestampOf
 class DataFileFormat(ParquetFormat):
     """Reads a data file of a table as the table's columns."""
 
-    place: str = ""
-    options: StorageOptions = None
+    location: TableLocation | None = None
     schema: pa.Schema | None = None
     partition: tuple[tuple[str, str | None], ...] = ()
     """Partition columns of the file and their values, as the protocol writes them."""
 
     def located(self, file: MatchedFile) -> tuple[fs.FileSystem, str]:
         """See `ParquetFormat`; the file's path is below the table's folder."""
-        return files(self.place, self.options), file.path
+        assert self.location is not None, "the source gives it"
+        return self.location.files(), file.path
 
     def selected(self, file: MatchedFile, stored: list[str]) -> list[str]:
         """See `ParquetFormat`; the file may be older than some columns of the table."""
@@ -230,11 +230,10 @@ class ReadFromDelta(TableSource):
         check_options("storage_options", storage_options)
         delay = check_continuous(timestamp, max_delay, continuous, interval)
         _check_versions(version, until_version, continuous)
-        place = absolute(fspath(table))
-        self._log = DeltaLog(place, storage_options)
+        self._log = DeltaLog(absolute(fspath(table)), storage_options)
         schema = _schema(self._log, version, continuous)
-        shared = reading(place, schema, columns, as_rows, timestamp)
-        self._files = DataFileFormat(*shared, place=place, options=storage_options, schema=schema)
+        shared = reading(self._log.place, schema, columns, as_rows, timestamp)
+        self._files = DataFileFormat(*shared, location=self._log, schema=schema)
         super().__init__(schema, self._files, VersionRange(version, continuous, until_version, delay, interval))
 
     def injector(self) -> DeltaInjector:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -35,33 +36,47 @@ class DeltaError(HeadraceError, RuntimeError):
     """
 
 
-def opened(place: str, options: StorageOptions, version: int | None = None) -> DeltaTable:
-    """A table at its newest version, or another. Raises `TableNotFoundError` or `DeltaError` of deltalake."""
-    from deltalake import DeltaTable
+@dataclass(frozen=True, slots=True)
+class TableLocation:
+    """The folder of a table, and how it is reached."""
 
-    return DeltaTable(place, version=version, storage_options=patient(place, options))
+    place: str
+    """An absolute path or a URL."""
+    options: StorageOptions
 
+    @property
+    def folder(self) -> str | None:
+        """The folder on a disk of this machine; None for a table in an object store.
 
-def local_folder(place: str) -> str | None:
-    """The folder of a table on a disk of this machine; None for a table in an object store.
+        >>> [TableLocation(place, None).folder for place in ("/lake/sales", "file:///lake/sales", "s3://lake/sales")]
+        ['/lake/sales', '/lake/sales', None]
+        """
+        path = self.place.removeprefix("file://")
+        return None if "://" in path else path
 
-    >>> local_folder("/lake/sales"), local_folder("file:///lake/sales"), local_folder("s3://lake/sales")
-    ('/lake/sales', '/lake/sales', None)
-    """
-    path = place.removeprefix("file://")
-    return None if "://" in path else path
+    @property
+    def patient_options(self) -> dict[str, str] | None:
+        """The options, so that a store that does not answer is given up as soon as that of a checkpoint is.
 
+        >>> TableLocation("s3://bucket/table", {"timeout": "5s"}).patient_options
+        {'retry_timeout': '60s', 'timeout': '5s'}
+        """
+        if self.folder is not None:
+            return None if self.options is None else dict(self.options)
+        bounds = {"retry_timeout": f"{PATIENCE_SECONDS:.0f}s", "timeout": f"{PATIENCE_SECONDS / 2:.0f}s"}
+        return {**bounds, **(self.options or {})}
 
-def patient(place: str, options: StorageOptions) -> dict[str, str] | None:
-    """The options for a table, so that a store that does not answer is given up as soon as that of a checkpoint is.
+    def opened(self, version: int | None = None) -> DeltaTable:
+        """The table at its newest version, or another. Raises `TableNotFoundError` or `DeltaError` of deltalake."""
+        from deltalake import DeltaTable
 
-    >>> patient("s3://bucket/table", {"timeout": "5s"})
-    {'retry_timeout': '60s', 'timeout': '5s'}
-    """
-    if local_folder(place) is not None:
-        return None if options is None else dict(options)
-    bounds = {"retry_timeout": f"{PATIENCE_SECONDS:.0f}s", "timeout": f"{PATIENCE_SECONDS / 2:.0f}s"}
-    return {**bounds, **(options or {})}
+        return DeltaTable(self.place, version=version, storage_options=self.patient_options)
+
+    def files(self) -> fs.FileSystem:
+        """The files of the table as a file system, whose root is the table's folder."""
+        from deltalake.fs import DeltaStorageHandler
+
+        return fs.PyFileSystem(DeltaStorageHandler(self.place, self.patient_options))
 
 
 def reason(error: Exception) -> str:
@@ -72,13 +87,6 @@ def reason(error: Exception) -> str:
 def arrow_schema(table: DeltaTable) -> pa.Schema:
     """The columns of a table, in their order."""
     return pa.schema(table.schema().to_arrow())
-
-
-def files(place: str, options: StorageOptions) -> fs.FileSystem:
-    """The files of a table as a file system, whose root is the table's folder."""
-    from deltalake.fs import DeltaStorageHandler
-
-    return fs.PyFileSystem(DeltaStorageHandler(place, patient(place, options)))
 
 
 def _applications(sink: str) -> tuple[str, str]:
