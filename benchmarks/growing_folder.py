@@ -23,14 +23,14 @@ from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile
 from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector
 from headrace.sdk.io.files.reading.directory_listing import DirectoryListing
-from headrace.sdk.io.files.reading.pieces import FileReading
+from headrace.sdk.io.files.reading.pieces import FileFormat, FileReading
 
 _A_LOOK = int(sys.argv[2]) if len(sys.argv) > 2 else 12
 """A million files a day are twelve a second."""
 _REPORTS = 10
 
 
-class OneRecord:
+class OneRecord(FileFormat):
     """A format of files with one record each, which are not opened."""
 
     def cut(self, file: MatchedFile, offset: int, records: int) -> tuple[Split, int, int | None]:

@@ -11,7 +11,7 @@ from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.argument_checks import refuse_unless, require_package
 from headrace.sdk.io.avro.avro_blocks import Schema
 from headrace.sdk.io.avro.avro_schemas import WriterSchema, checked_schema, naming, schema_of_type
-from headrace.sdk.io.files.file_sink import EpochFileSink, IfExists
+from headrace.sdk.io.files.file_sink import EpochFileSink, IfExists, PartWriter
 from headrace.sdk.io.files.filesystem import Path, open_output
 from headrace.sdk.io.files.windowed_files import WriteFiles
 
@@ -19,7 +19,7 @@ _MIME_TYPE = "application/x-avro"
 
 
 @dataclass(slots=True)
-class AvroWriter:
+class AvroWriter(PartWriter):
     """Writes elements as records of an Avro file."""
 
     schema: Schema | None

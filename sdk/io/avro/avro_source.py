@@ -19,12 +19,12 @@ from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOption
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.fileio import ReadableFile, ReadAllFiles
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, match, open_input
-from headrace.sdk.io.files.reading.pieces import mark_before
+from headrace.sdk.io.files.reading.pieces import FileFormat
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 
 
 @dataclass
-class AvroFormat:
+class AvroFormat(FileFormat):
     """Cuts Avro files into ranges of bytes; a task reads the blocks that begin in its range."""
 
     as_rows: bool
@@ -41,14 +41,6 @@ class AvroFormat:
         stop = min(end, file.size)
         piece = BlockRange(file, start, stop, self.as_rows, self.timestamp, self.times.default(file))
         return piece, int((stop - start) / layout.record_bytes), None if end >= file.size else end
-
-    def is_divided(self, file: MatchedFile) -> bool:
-        """True; see `FileFormat.is_divided`."""
-        return True
-
-    def mark(self, file: MatchedFile, offset: int) -> str:
-        """See `FileFormat.mark`: of the bytes before the offset."""
-        return mark_before(file, offset)
 
     def _layout(self, file: MatchedFile) -> AvroLayout:
         if file not in self._layouts:

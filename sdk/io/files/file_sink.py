@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from os import PathLike, fspath
 from secrets import token_hex
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, get_args
 
 import pyarrow as pa
 from pyarrow import fs
@@ -18,7 +19,7 @@ from pyarrow import fs
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.sinks.sink import BaseSink
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.io.columns.run_schema import RunSchema, lasting_schema, with_schema
+from headrace.sdk.io.columns.run_schema import RunSchema, lasting_schema
 from headrace.sdk.io.files.durable_files import folder_of, keep_files, make_folders, moved, sync_names
 from headrace.sdk.io.files.filesystem import Path, absolute, matcher
 from headrace.sdk.io.files.output_files import (
@@ -39,39 +40,22 @@ IfExists = Literal["replace", "error", "append"]
 """What a run with an empty checkpoint does with files of an earlier run."""
 
 
-class PartWriter(Protocol):
-    """Writer of the rows of one file."""
+class PartWriter(ABC):
+    """The base of writers of files; one with a `run_schema` returns columns from `write`, and has `rewrite`."""
 
-    def write(self, path: str, batch: Batch) -> None:
-        """Write the values of the batch to a new file at a path or URL."""
+    @abstractmethod
+    def write(self, path: str, batch: Batch) -> pa.Schema | None:
+        """Write the values of the batch to a new file at a path or URL; returns the columns, if they are compared.
 
+        A column of which only nulls are known has the type `null`, and is text in the file.
+        """
 
-@runtime_checkable
-class ColumnWriter(Protocol):
-    """Writer of files that have the same columns in a run; it is also a `RowWriter` or a `TableWriter`."""
+    def run_schema(self) -> RunSchema | None:
+        """The columns of all files; None if they are not compared."""
+        return None
 
-    @property
-    def columns(self) -> RunSchema:
-        """The columns of all files."""
-
-    def rewrite(self, path: str, old: str, found: pa.Schema, schema: pa.Schema) -> None:
+    def rewrite(self, path: str, old: str, found: pa.Schema, schema: pa.Schema) -> None:  # noqa: B027 - see the class
         """Write the rows of another file, which has the columns `found`, to a new one with those of a schema."""
-
-
-@runtime_checkable
-class RowWriter(ColumnWriter, Protocol):
-    """Writer of the rows of one file as they are."""
-
-    def write_rows(self, path: str, batch: Batch) -> pa.Schema:
-        """Write the values of the batch to a new file at a path or URL; returns their columns."""
-
-
-@runtime_checkable
-class TableWriter(ColumnWriter, Protocol):
-    """Writer of the rows of one file as a table."""
-
-    def write_table(self, path: str, table: pa.Table) -> None:
-        """Write the rows to a new file at a path or URL."""
 
 
 @named("FileSink")
@@ -102,9 +86,7 @@ class EpochFileSink(BaseSink):
     columns: Sequence[str] = ()
     """Columns whose values name folders."""
 
-    def __init__(
-        self, prefix: Path, suffix: str, writer: PartWriter | ColumnWriter, if_exists: IfExists = "replace"
-    ) -> None:
+    def __init__(self, prefix: Path, suffix: str, writer: PartWriter, if_exists: IfExists = "replace") -> None:
         if not isinstance(prefix, (str, PathLike)):
             raise TypeError(f"files are written under a path, got {prefix!r:.200}; give a folder, and how names begin")
         if if_exists not in get_args(IfExists):
@@ -114,7 +96,7 @@ class EpochFileSink(BaseSink):
         _check_name(self._prefix.rpartition("/")[2], suffix)
         self._suffix = suffix
         self._writer = writer
-        self._columns = writer.columns if isinstance(writer, ColumnWriter) else None
+        self._columns = writer.run_schema()
         self._if_exists = if_exists
         self.read_patterns: Sequence[str] = ()
         """Patterns of files that the same pipeline reads, which must not be replaced."""
@@ -210,34 +192,18 @@ class EpochFileSink(BaseSink):
 
     def write_parts(self, batch: Batch, epoch: int, interval: int, token: str) -> list[StagedFile]:
         """Write rows to hidden files, which `receipt` makes durable."""
-        writer = self._writer
-        if isinstance(writer, TableWriter):
-            return [self.write_table(writer, writer.columns.table_of(batch), epoch, interval, token)]
-        if isinstance(writer, RowWriter):
-            found: list[pa.Schema] = []
-            part = self.write_part(epoch, interval, token, lambda path: found.append(writer.write_rows(path, batch)))
-            return [self._with_columns(part, writer, found[0])]
-        assert not isinstance(writer, ColumnWriter), "it writes rows or tables"
-        return [self.write_part(epoch, interval, token, lambda path: writer.write(path, batch))]
+        return [self.write_part(epoch, interval, token, lambda path: self._writer.write(path, batch))]
 
-    def write_table(self, writer: TableWriter, table: pa.Table, epoch: int, interval: int, token: str) -> StagedFile:
-        """Write a hidden file of some rows, whose columns are settled later if the program does not state them."""
-        lasting = with_schema(table, lasting_schema(table.schema)).drop_columns(list(self.columns))
-        part = self.write_part(epoch, interval, token, lambda path: writer.write_table(path, lasting))
-        return self._with_columns(part, writer, table.schema)
-
-    @staticmethod
-    def _with_columns(part: StagedFile, writer: ColumnWriter, found: pa.Schema) -> StagedFile:
-        return part if writer.columns.stated is not None else part._replace(columns=encoded_schema(found))
-
-    def write_part(self, epoch: int, interval: int, token: str, write: Callable[[str], None]) -> StagedFile:
-        """Let `write` write a hidden file to a path or URL."""
+    def write_part(self, epoch: int, interval: int, token: str, write: Callable[[str], pa.Schema | None]) -> StagedFile:
+        """Let `write` write a hidden file to a path or URL; its columns are settled later if nobody states them."""
         # Tokens are unique within a checkpoint; with append several checkpoints may share the folder.
         token += f"-{token_hex(6)}" if self._if_exists == "append" else ""
         output = self.output
         name = output.staged_name(epoch, interval, token)
-        write(f"{output.scheme}{output.hidden}/{name}")
-        return StagedFile(name, output.system.get_file_info(f"{output.hidden}/{name}").size)
+        found = write(f"{output.scheme}{output.hidden}/{name}")
+        part = StagedFile(name, output.system.get_file_info(f"{output.hidden}/{name}").size)
+        is_open = self._columns is not None and self._columns.stated is None
+        return part._replace(columns=encoded_schema(found)) if is_open and found is not None else part
 
     def receipt(self, parts: Sequence[StagedFile]) -> bytes:
         """The receipt of staged files; returns when they are durable."""
@@ -256,12 +222,11 @@ class EpochFileSink(BaseSink):
 
         Raises `ValueError` if the files have no common schema.
         """
-        writer = self._writer
-        if not isinstance(writer, ColumnWriter) or writer.columns.stated is not None:
+        if self._columns is None or self._columns.stated is not None:
             return [*receipts]
         decoded = [Receipt.decode(receipt, epoch) for receipt in receipts]
         found = [decoded_schema(part.columns) for receipt in decoded for part in receipt.parts]
-        schema = writer.columns.settled(found)
+        schema = self._columns.settled(found)
         assert schema is not None, "every part tells its columns"
         for name in self.columns:
             if len(kinds := {each.field(name).type for each in found if name in each.names} - {pa.null()}) > 1:
@@ -269,16 +234,16 @@ class EpochFileSink(BaseSink):
                     f"column {name!r} has values of the types {', '.join(sorted(map(str, kinds)))}, so that folders "
                     "for equal values would have different names; state the columns with schema=pyarrow.schema([...])"
                 )
-        settled = [self._settled(receipt, writer, schema, epoch) for receipt in decoded]
+        settled = [self._settled(receipt, schema, epoch) for receipt in decoded]
         return [Receipt(self.output_name, columns=encoded_schema(schema)).encode(), *settled]
 
-    def _settled(self, receipt: Receipt, writer: ColumnWriter, schema: pa.Schema, epoch: int) -> bytes:
-        parts = [self._with_schema(part, writer, schema, epoch) for part in receipt.parts]
+    def _settled(self, receipt: Receipt, schema: pa.Schema, epoch: int) -> bytes:
+        parts = [self._with_schema(part, schema, epoch) for part in receipt.parts]
         if any(part.name != old.name for part, old in zip(parts, receipt.parts, strict=True)):
             return self.receipt(parts)
         return replace(receipt, parts=tuple(parts)).encode()
 
-    def _with_schema(self, part: StagedFile, writer: ColumnWriter, schema: pa.Schema, epoch: int) -> StagedFile:
+    def _with_schema(self, part: StagedFile, schema: pa.Schema, epoch: int) -> StagedFile:
         """The part with the columns of the run."""
         schema, found = self._in_files(schema), self._in_files(lasting_schema(decoded_schema(part.columns)))
         if found == schema:
@@ -286,7 +251,7 @@ class EpochFileSink(BaseSink):
         output = self.output
         old = f"{output.hidden}/{part.name}"
         new = self.write_part(
-            epoch, 0, token_hex(8), lambda path: writer.rewrite(path, output.scheme + old, found, schema)
+            epoch, 0, token_hex(8), lambda path: self._writer.rewrite(path, output.scheme + old, found, schema)
         )
         output.system.delete_file(old)
         return part._replace(name=new.name, size=new.size, columns="")

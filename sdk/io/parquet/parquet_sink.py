@@ -15,9 +15,9 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.argument_checks import check_column_names, check_schema, refuse_unless
-from headrace.sdk.io.columns.run_schema import RunSchema, with_schema
+from headrace.sdk.io.columns.run_schema import RunSchema, lasting_schema, with_schema
 from headrace.sdk.io.columns.source_columns import source_columns
-from headrace.sdk.io.files.file_sink import EpochFileSink, IfExists, TableWriter
+from headrace.sdk.io.files.file_sink import EpochFileSink, IfExists, PartWriter
 from headrace.sdk.io.files.filesystem import Path, filesystem_of, open_output
 from headrace.sdk.io.files.output_files import StagedFile
 from headrace.sdk.io.files.windowed_files import Collection, WriteFiles
@@ -29,7 +29,7 @@ _MIME_TYPE = "application/x-parquet"
 
 
 @dataclass(frozen=True, slots=True)
-class ParquetWriter:
+class ParquetWriter(PartWriter):
     """Writes tables as Parquet files."""
 
     columns: RunSchema
@@ -38,13 +38,23 @@ class ParquetWriter:
     int96_timestamps: bool = False
     compliant_nested_type: bool = False
 
-    def write_table(self, path: str, table: pa.Table) -> None:
-        """See `TableWriter`."""
-        with open_output(path) as file, self._opened(file, table.schema) as rows:
-            rows.write_table(table, self.rows_per_group)
+    def run_schema(self) -> RunSchema:
+        """See `PartWriter`."""
+        return self.columns
+
+    def write(self, path: str, batch: Batch) -> pa.Schema:
+        """See `PartWriter`."""
+        return self.write_table(path, self.columns.table_of(batch))
+
+    def write_table(self, path: str, table: pa.Table, left_out: Sequence[str] = ()) -> pa.Schema:
+        """Write rows to a new file, without some columns; returns all columns."""
+        lasting = with_schema(table, lasting_schema(table.schema)).drop_columns(list(left_out))
+        with open_output(path) as file, self._opened(file, lasting.schema) as rows:
+            rows.write_table(lasting, self.rows_per_group)
+        return table.schema
 
     def rewrite(self, path: str, old: str, found: pa.Schema, schema: pa.Schema) -> None:
-        """See `ColumnWriter`; only a row group is in memory at once."""
+        """See `PartWriter`; only a row group is in memory at once."""
         system, name = filesystem_of(old)
         with (
             pq.ParquetFile(name, filesystem=system) as source,
@@ -178,18 +188,17 @@ class PartitionedSink(EpochFileSink):
         self,
         prefix: Path,
         suffix: str,
-        writer: TableWriter,
+        writer: ParquetWriter,
         columns: Sequence[str],
         if_exists: IfExists = "replace",
     ) -> None:
         super().__init__(prefix, suffix, writer, if_exists)
-        self._writer_of_tables = writer
+        self._parquet = writer
         self.columns = tuple(columns)
 
     def write_parts(self, batch: Batch, epoch: int, interval: int, token: str) -> list[StagedFile]:
         """Write a hidden file for each folder. Raises `ValueError` for a missing column, or without another column."""
-        writer = self._writer_of_tables
-        table = writer.columns.table_of(batch)
+        table = self._parquet.columns.table_of(batch)
         if missing := [name for name in self.columns if name not in table.column_names]:
             raise ValueError(f"the elements have no column {missing[0]!r}; they have {table.column_names}")
         if not set(table.column_names) - set(self.columns):
@@ -197,7 +206,8 @@ class PartitionedSink(EpochFileSink):
         staged = []
         by_folder = rows_by(table, self.columns, partial(_folder, self.columns))
         for number, (folder, rows) in enumerate(sorted(by_folder.items())):
-            part = self.write_table(writer, table.take(rows), epoch, interval, f"{token}-{number}")
+            write = partial(self._parquet.write_table, table=table.take(rows), left_out=self.columns)
+            part = self.write_part(epoch, interval, f"{token}-{number}", write)
             staged.append(part._replace(folder=folder))
         return staged
 

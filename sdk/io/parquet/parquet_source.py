@@ -27,6 +27,7 @@ from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOption
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.fileio import ReadableFile, ReadAllFiles
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, filesystem_of, match
+from headrace.sdk.io.files.reading.pieces import FileFormat
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns, files_below, with_constants
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_range, timestamps_of
 
@@ -46,7 +47,7 @@ class FileRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ParquetFormat:
+class ParquetFormat(FileFormat):
     """Cuts Parquet files by rows; a task reads only the row groups that contain its rows."""
 
     columns: tuple[str, ...] | None
@@ -71,10 +72,6 @@ class ParquetFormat:
             )
         stop = min(offset + records, rows)
         return RowRange(file, offset, stop, self), stop - offset, None if stop >= rows else stop
-
-    def is_divided(self, file: MatchedFile) -> bool:
-        """True; see `FileFormat.is_divided`."""
-        return True
 
     def mark(self, file: MatchedFile, offset: int) -> str:
         """See `FileFormat.mark`: of the sizes of all row groups, as the footer has them."""

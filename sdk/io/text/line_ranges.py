@@ -21,7 +21,7 @@ from headrace.sdk.io.dead_letters import Failure, TolerantSource, Unreadable
 from headrace.sdk.io.files.file_source import FileSource
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, compression_of, open_input
-from headrace.sdk.io.files.reading.pieces import mark_before
+from headrace.sdk.io.files.reading.pieces import FileFormat
 
 UTF_8 = "utf-8"
 LONGEST_LINE = 128 << 20
@@ -301,7 +301,7 @@ def _check_header(parser: LineParser, header: bytes, file: MatchedFile, encoding
 
 
 @dataclass
-class LineFormat:
+class LineFormat(FileFormat):
     """Cuts files of lines."""
 
     parser: LineParser
@@ -343,10 +343,6 @@ class LineFormat:
     def is_divided(self, file: MatchedFile) -> bool:
         """See `FileFormat.is_divided`."""
         return self.extent is RecordEnd.LINE and compression_of(file.path, self.compression) == "uncompressed"
-
-    def mark(self, file: MatchedFile, offset: int) -> str:
-        """See `FileFormat.mark`: of the bytes before the offset."""
-        return mark_before(file, offset)
 
     def _layout(self, file: MatchedFile) -> tuple[int, float]:
         """Bytes of a file's header, and about how many bytes a record has. Raises `FileError` for a wrong header."""

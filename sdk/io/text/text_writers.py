@@ -19,7 +19,7 @@ from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.columns.run_schema import RunSchema
 from headrace.sdk.io.files.file_naming import ShardTemplate
-from headrace.sdk.io.files.file_sink import EpochFileSink, IfExists
+from headrace.sdk.io.files.file_sink import EpochFileSink, IfExists, PartWriter
 from headrace.sdk.io.files.filesystem import CompressionTypes, Path, absolute, compression_of, open_input, open_output
 from headrace.sdk.io.files.filesystems import FileSystems
 from headrace.sdk.io.files.windowed_files import WriteFiles
@@ -31,7 +31,7 @@ from headrace.sdk.windows import GlobalWindows
 
 
 @dataclass(frozen=True, slots=True)
-class TextWriter:
+class TextWriter(PartWriter):
     """Writes elements as lines."""
 
     newline: bytes
@@ -205,7 +205,7 @@ def _path_of(file: FileResult, folder: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class JsonWriter:
+class JsonWriter(PartWriter):
     """Writes elements as lines of JSON."""
 
     compression: str
@@ -282,7 +282,7 @@ def _named(names: Iterable[str]) -> pa.Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class CsvWriter:
+class CsvWriter(PartWriter):
     """Writes elements as lines of fields, below a line of their names if `header` is set."""
 
     columns: ColumnNames
@@ -291,8 +291,12 @@ class CsvWriter:
     header: bool
     compression: str
 
-    def write_rows(self, path: str, batch: Batch) -> pa.Schema:
-        """See `RowWriter`. The first element defines the columns if they are not known.
+    def run_schema(self) -> RunSchema:
+        """See `PartWriter`."""
+        return self.columns
+
+    def write(self, path: str, batch: Batch) -> pa.Schema:
+        """See `PartWriter`. The first element defines the columns if they are not known.
 
         Raises `ValueError` for other columns.
         """
@@ -313,7 +317,7 @@ class CsvWriter:
         return _named(map(str, columns))
 
     def rewrite(self, path: str, old: str, found: pa.Schema, schema: pa.Schema) -> None:
-        """See `ColumnWriter`: the same columns in another order."""
+        """See `PartWriter`: the same columns in another order."""
         order = [found.names.index(name) for name in schema.names]
         with open_input(old, compression_of(old, self.compression)) as file:
             rows = csv.reader(io.TextIOWrapper(file, "utf-8", newline=""), delimiter=self.delimiter)

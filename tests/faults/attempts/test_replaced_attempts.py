@@ -23,7 +23,7 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 from headrace.runners.engine.task.task import run_level
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from headrace.sdk.io.files.file_sink import EpochFileSink
+from headrace.sdk.io.files.file_sink import EpochFileSink, PartWriter
 from tests.faults.mixed import Seen, Sums, World, check, topology
 
 pytestmark = pytest.mark.faults
@@ -43,7 +43,7 @@ class WrongSeen(Seen):
         super().process_record(record, context)
 
 
-class Lines:
+class Lines(PartWriter):
     """A part is a line for each value."""
 
     def write(self, path, batch):

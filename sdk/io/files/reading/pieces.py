@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,9 +23,10 @@ _MARKED = 256
 """Bytes before an offset by which a file is known."""
 
 
-class FileFormat(Protocol):
+class FileFormat(ABC):
     """A file format: how files are cut into pieces and read."""
 
+    @abstractmethod
     def cut(self, file: MatchedFile, offset: int, records: int) -> tuple[Split, int, int | None]:
         """A piece of a file from an offset on, of about `records` records.
 
@@ -34,9 +36,16 @@ class FileFormat(Protocol):
 
     def is_divided(self, file: MatchedFile) -> bool:
         """Whether pieces of a file are found by its size and by offsets, so that it must stay what it was."""
+        return True
 
     def mark(self, file: MatchedFile, offset: int) -> str:
-        """A text that another file, or the same one with other contents before the offset, would hardly have."""
+        """A text that another file, or the same one with other contents before the offset, would hardly have.
+
+        By default it is made of the bytes before the offset.
+        """
+        with open_input(file.path) as opened:
+            opened.seek(max(0, offset - _MARKED))
+            return sha256(opened.read(min(offset, _MARKED))).hexdigest()[:16]
 
 
 @runtime_checkable
@@ -53,27 +62,12 @@ class InferringFormat(Protocol):
         """The format with what `infer` has returned, maybe in an earlier run."""
 
 
-class _NoFormat:
+class _NoFormat(FileFormat):
     """The format of files that were gone before anything was taken from one."""
 
     def cut(self, file: MatchedFile, offset: int, records: int) -> tuple[Split, int, int | None]:
         """Raise `FileNotFoundError`."""
         raise FileNotFoundError(file.path)
-
-    def is_divided(self, file: MatchedFile) -> bool:
-        """False: there is no file."""
-        return False
-
-    def mark(self, file: MatchedFile, offset: int) -> str:
-        """Raise `FileNotFoundError`."""
-        raise FileNotFoundError(file.path)
-
-
-def mark_before(file: MatchedFile, offset: int) -> str:
-    """A mark of the bytes before an offset; see `FileFormat.mark`."""
-    with open_input(file.path) as opened:
-        opened.seek(max(0, offset - _MARKED))
-        return sha256(opened.read(min(offset, _MARKED))).hexdigest()[:16]
 
 
 class FormatOfFirst:

@@ -23,6 +23,7 @@ from headrace.lowlevel.storage.signed_store import signed
 from headrace.runners.spark.dataframe.staged_rows import read_list
 from headrace.runners.spark.statestore.store_cache import _folder_name, stores_root
 from headrace.sdk.io.files.file_sink import EpochFileSink
+from headrace.sdk.io.text.text_writers import JsonWriter
 from tests.checkpoints import TOPOLOGY, step
 from tests.stores import DictStore
 
@@ -212,7 +213,7 @@ def test_a_position_that_is_no_plain_value_is_refused_with_its_injector(tmp_path
 )
 def test_a_receipt_moves_no_other_file(tmp_path: Path, name: object) -> None:
     (tmp_path / "out").write_text("secret")
-    sink = EpochFileSink(tmp_path / "results" / "part", ".txt", writer=None)
+    sink = EpochFileSink(tmp_path / "results" / "part", ".txt", JsonWriter("auto"))
     receipt = {"place": [f"{tmp_path}/results/part", ".txt"], "parts": [[name, 1, "", None]], "replaced": []}
     with pytest.raises(CheckpointError, match=r"has a receipt of .*begin with 'part-000001-'.*Nothing was moved"):
         sink.deliver(1, [json.dumps(receipt).encode()])

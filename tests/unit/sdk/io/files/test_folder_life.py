@@ -28,13 +28,13 @@ from headrace.sdk.io.files.reading import seen_files
 from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector
 from headrace.sdk.io.files.reading.directory_listing import DirectoryListing
 from headrace.sdk.io.files.reading.file_injector import FileInjector
-from headrace.sdk.io.files.reading.pieces import FileReading, MissingFileError
+from headrace.sdk.io.files.reading.pieces import FileFormat, FileReading, MissingFileError
 from headrace.sdk.io.files.reading.seen_files import Seen, SeenFiles
 from tests.depth import seeds
 from tests.unit.sdk.io.sourcefiles import write
 
 
-class Names:
+class Names(FileFormat):
     """A format of which each file is one element, its path, in up to three pieces of which the last two are empty."""
 
     def is_divided(self, file):
