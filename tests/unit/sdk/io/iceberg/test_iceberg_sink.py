@@ -18,8 +18,10 @@ from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransfor
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 import headrace as beam
+from headrace.io import EpochsLostError
 from headrace.io.iceberg import IcebergError, WriteToIceberg
 from headrace.lowlevel import StepError
+from headrace.lowlevel.records.record import Batch
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.iceberg import iceberg_sink
 from headrace.sdk.io.iceberg.iceberg_table import TableAddress
@@ -477,3 +479,13 @@ def test_an_object_store(tmp_path):
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def test_a_table_that_is_made_anew_while_the_run_goes_on(lake):
+    sink = lake.sink()
+    sink.deliver(1, [sink.stage(Batch([("tea", 3)], [0]), 1, 0, "a")])
+    load_catalog(**lake.properties).drop_table(NAME)
+    lake.make(SCHEMA)
+    with pytest.raises(EpochsLostError, match=r"epoch 2 is committed, .* this run has written epoch 1 there"):
+        sink.deliver(2, [sink.stage(Batch([("jam", 4)], [0]), 2, 0, "b")])
+    assert lake.pairs() == []
