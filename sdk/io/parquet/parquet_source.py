@@ -71,7 +71,7 @@ class ParquetFormat(FileFormat):
                 "Put the earlier one back, or start on an empty checkpoint"
             )
         stop = min(offset + records, rows)
-        return RowRange(file, offset, stop, self), stop - offset, None if stop >= rows else stop
+        return ParquetRows(file, offset, stop, self), stop - offset, None if stop >= rows else stop
 
     def mark(self, file: MatchedFile, offset: int) -> str:
         """See `FileFormat.mark`: of the sizes of all row groups, as the footer has them."""
@@ -166,7 +166,7 @@ def _identity(value: object) -> object:
 
 
 @dataclass(frozen=True, slots=True)
-class RowRange:
+class ParquetRows:
     """The rows from `start` to before `stop` of a file, for one task."""
 
     file: MatchedFile

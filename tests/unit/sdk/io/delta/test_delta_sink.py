@@ -46,7 +46,7 @@ def deliver(made, epoch, *elements):
 
 def deliver_after(monkeypatch, zombie, successor, receipts, then=lambda: None):
     """Deliver an epoch by a driver whose successor delivers it, and more, once the driver has looked at the table."""
-    opened, successors = delta_sink.opened, [successor]
+    opened, successors = TableLocation.opened, [successor]
 
     def late(*arguments):
         table = opened(*arguments)
@@ -55,7 +55,7 @@ def deliver_after(monkeypatch, zombie, successor, receipts, then=lambda: None):
             then()
         return table
 
-    monkeypatch.setattr(delta_sink, "opened", late)
+    monkeypatch.setattr(TableLocation, "opened", late)
     zombie.deliver(1, receipts)
     assert not successors
 
@@ -251,7 +251,7 @@ class TestOtherWriters:
     def test_the_version_is_taken(self, tmp_path, monkeypatch, mode):
         """Another program writes between the look at the table and the commit."""
         made = sink(tmp_path, mode=mode, keys=["product"] if mode == "upsert" else ())
-        opened, others = delta_sink.opened, [("mate", 1)]
+        opened, others = TableLocation.opened, [("mate", 1)]
 
         def late(*arguments):
             table = opened(*arguments)
@@ -260,7 +260,7 @@ class TestOtherWriters:
                 write_deltalake(tmp_path, pa.table({"product": [product], "amount": [amount]}), mode="append")
             return table
 
-        monkeypatch.setattr(delta_sink, "opened", late)
+        monkeypatch.setattr(TableLocation, "opened", late)
         deliver(made, 1, ("tea", 1))
         assert not others
         assert pairs(tmp_path) == [("mate", 1), ("tea", 1)]
@@ -287,14 +287,14 @@ class TestOtherWriters:
 
     def test_others_are_faster_again_and_again(self, tmp_path, monkeypatch):
         made = sink(tmp_path, mode="upsert", keys=["product"])
-        opened = delta_sink.opened
+        opened = TableLocation.opened
 
         def late(*arguments):
             table = opened(*arguments)
             write_deltalake(tmp_path, pa.table({"product": ["mate"], "amount": [1]}), mode="append")
             return table
 
-        monkeypatch.setattr(delta_sink, "opened", late)
+        monkeypatch.setattr(TableLocation, "opened", late)
         monkeypatch.setattr(delta_sink, "_ATTEMPTS", 2)
         with pytest.raises(DeltaError, match=r"epoch 1 was not written .*; it is committed.* were faster 2 times"):
             deliver(made, 1, ("tea", 1))
