@@ -16,6 +16,7 @@ from headrace.io.delta import DeltaError, ReadFromDelta, WriteToDelta
 from headrace.lowlevel import StepError
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.delta import data_files, delta_sink
+from headrace.sdk.io.delta.delta_table import TableLocation
 from headrace.utils.timestamp import Timestamp
 from tests import s3
 from tests.faults.crashes.tableworlds import staged
