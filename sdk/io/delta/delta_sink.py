@@ -22,14 +22,7 @@ from headrace.sdk.io.argument_checks import check_column_names, check_options, c
 from headrace.sdk.io.arrow_changes import FILES, TAKEN, check_mode_by_key, contents, encoded_rows, net_rows, rows_of
 from headrace.sdk.io.columns.common_types import signed
 from headrace.sdk.io.delta.data_files import DataFiles, decoded, encoded, has_partition_values
-from headrace.sdk.io.delta.delta_table import (
-    DeltaError,
-    TableLocation,
-    arrow_schema,
-    mark_of,
-    moving,
-    reason,
-)
+from headrace.sdk.io.delta.delta_table import DeltaError, TableLocation, arrow_schema, mark_of, moving, reason
 from headrace.sdk.io.epoch_sink import EpochSink, Run, SinkMark, WriteMode
 from headrace.sdk.io.files.durable_files import keep_files
 from headrace.sdk.io.files.filesystem import Path, absolute
@@ -208,11 +201,7 @@ class DeltaSink(EpochSink):
         # Those of the program that has committed the rows, which may have been another one.
         values = {_quoted(name): f"source.{_quoted(name)}" for name in put.column_names}
         merging = table.merge(
-            rows,
-            same_key,
-            source_alias="source",
-            target_alias="target",
-            commit_properties=moving(sink, mark),
+            rows, same_key, source_alias="source", target_alias="target", commit_properties=moving(sink, mark)
         )
         merging.when_matched_delete(f"source.{TAKEN}").when_matched_update(values).when_not_matched_insert(
             values, f"NOT source.{TAKEN}"

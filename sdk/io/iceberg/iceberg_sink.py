@@ -178,13 +178,7 @@ class IcebergSink(EpochSink):
             keep_newest(transaction.commit_transaction())
         return changed
 
-    def _add(
-        self,
-        transaction: Transaction,
-        table: Table,
-        summary: dict[str, str],
-        receipts: Sequence[bytes],
-    ) -> None:
+    def _add(self, transaction: Transaction, table: Table, summary: dict[str, str], receipts: Sequence[bytes]) -> None:
         written = [file for receipt in contents(receipts, FILES) for file in decoded(receipt)]
         places = (table.location(), table.properties.get("write.data.path", table.location()))
         if foreign := [file.file_path for file in written if not file.file_path.startswith(places)]:

@@ -185,12 +185,7 @@ class PartitionedSink(EpochFileSink):
     """
 
     def __init__(
-        self,
-        prefix: Path,
-        suffix: str,
-        writer: ParquetWriter,
-        columns: Sequence[str],
-        if_exists: IfExists = "replace",
+        self, prefix: Path, suffix: str, writer: ParquetWriter, columns: Sequence[str], if_exists: IfExists = "replace"
     ) -> None:
         super().__init__(prefix, suffix, writer, if_exists)
         self._parquet = writer
