@@ -101,10 +101,10 @@ class FileSource(Source):
         super().__init__()
         _check_arguments(type(self), pattern, validate, others)
         self._pattern = fspath(pattern)
-        if not continuous and (file_time or until or expected):
-            raise ValueError("file_time, until and expected are for continuous=True only")
         if continuous:
             _check_continuous(timestamp, max_delay, file_time, expected)
+        elif file_time or until or expected:
+            raise ValueError("file_time, until and expected are for continuous=True only")
         if validate:
             _require_there(self._pattern, continuous)
         compression_of("", compression_type)
@@ -115,17 +115,11 @@ class FileSource(Source):
         self.times = FileTimes(continuous, file_time and Portable(file_time, "the function file_time"))
         # Without timestamps the records of a file that is read when it appears have its time.
         by_file = continuous and timestamp is None
-        self._reading = FileReading(
-            self._pattern,
-            check_timestamp(timestamp, None if by_file else max_delay),
-            self.times if by_file or self.times.function is not None else None,
-            interval,
-            until,
-            expected,
-            allow_missing,
-            ahead_micros(max_ahead),
-            delay_micros(max_delay) if by_file and max_delay is not None else 0,
-        )
+        delay = check_timestamp(timestamp, None if by_file else max_delay)
+        times = self.times if by_file or self.times.function is not None else None
+        of_files = delay_micros(max_delay) if by_file and max_delay is not None else 0
+        bounds = (allow_missing, ahead_micros(max_ahead), of_files)
+        self._reading = FileReading(self._pattern, delay, times, interval, until, expected, *bounds)
 
     record_format: str = ""
     """See `BaseInjector.record_format`."""
