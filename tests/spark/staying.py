@@ -84,16 +84,27 @@ class Faults:
 
     def is_due(self, moment: str) -> bool:
         """Whether the fault that is due strikes at this moment."""
-        due = self.folder / "due"
-        return due.exists() and due.read_text().endswith(f"={moment}") and not self.is_replaced()
+        return self._due().endswith(f"={moment}") and not self.is_replaced()
+
+    def _due(self) -> str:
+        """Number and name of the fault that is due; nothing if none is, or if it has just struck in another process."""
+        with suppress(FileNotFoundError):
+            return (self.folder / "due").read_text()
+        return ""
 
     def may_strike(self, moment: str) -> None:
         """Do the harm that is due at this moment, if any, while a task stays; in tasks: if it is this one."""
-        if connected() and self.is_due(moment):
-            number, _, fault = (self.folder / "due").read_text().partition(" ")
-            worker, executor = map(int, (self.folder / "worker").read_text().split())
+        due = self._due()
+        if not (connected() and due.endswith(f"={moment}")) or self.is_replaced():
+            return
+        number, _, fault = due.partition(" ")
+        worker, executor = map(int, (self.folder / "worker").read_text().split())
+        try:
             (self.folder / "due").rename(self.folder / f"struck-{number}")
-            self._harm(fault.partition("=")[0], worker, executor)
+        except FileNotFoundError:
+            # A task that was replaced and continued has been faster.
+            return
+        self._harm(fault.partition("=")[0], worker, executor)
 
     def _harm(self, fault: str, worker: int, executor: int) -> None:
         victim, what = fault.split()
@@ -162,6 +173,15 @@ def cut() -> None:
             again.shutdown(socket.SHUT_RDWR)
 
 
+def executor_of_worker() -> int | None:
+    """The executor of this worker; None if it is dead, and the daemon has another parent."""
+    with suppress(FileNotFoundError):
+        executor = parent(os.getppid())
+        if Path(f"/proc/{executor}/comm").read_text() == "java\n":
+            return executor
+    return None
+
+
 class Numbers(BaseInjector):
     """Some numbers in each epoch."""
 
@@ -204,10 +224,10 @@ class Count(Computation):
 
     def finish_bundle(self, emit: object) -> None:
         self._faults.may_strike("last record")
-        if connected():
+        if connected() and (executor := executor_of_worker()):
             # The driver may read it at any time.
             told = self._faults.folder / f"worker-{os.getpid()}"
-            told.write_text(f"{os.getpid()} {parent(os.getppid())}")
+            told.write_text(f"{os.getpid()} {executor}")
             told.rename(self._faults.folder / "worker")
 
 

@@ -16,6 +16,7 @@ from tests.depth import faults
 from tests.faults.tally import Tally
 from tests.s3 import S3
 from tests.spark.faults.test_driver_killed import KILLS, Lives, expected, written
+from tests.spark.processes import marked, none_stays_behind
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.faults]
 
@@ -44,7 +45,11 @@ def test_a_driver_that_was_stopped_and_replaced_changes_nothing(
     lost, out = replaced.out, drivers.out
     run.plan()
     command = replaced.command("commit", 3, int(signal.SIGSTOP))
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as first:
+    pipes, environment = subprocess.PIPE, os.environ | marked(tmp_path)
+    with (
+        subprocess.Popen(command, stdout=pipes, stderr=pipes, env=environment, text=True) as first,
+        none_stays_behind(tmp_path),
+    ):
         _, status = os.waitpid(first.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status)
         drivers.live()

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 from tests.faults.tally import Tally
 from tests.spark import staying
 from tests.spark.faults.test_executors import cluster_environment
+from tests.spark.processes import marked, none_stays_behind
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 LONGEST = 400
@@ -34,9 +34,10 @@ class Driver:
 
     def __post_init__(self) -> None:
         command = [sys.executable, "-m", "tests.spark.staying", str(self.folder), *self.faults]
+        environment = cluster_environment(self.folder) | marked(self.folder)
         self._log = self.folder / f"driver-{self.number}.log"
         with self._log.open("w") as log:
-            self._process = subprocess.Popen(command, env=cluster_environment(self.folder), stderr=log)
+            self._process = subprocess.Popen(command, env=environment, stderr=log)
 
     def run(self, fate: str) -> None:
         """Wait until it has ended as is its fate, or is stopped."""
@@ -60,22 +61,15 @@ class Driver:
     def said(self) -> str:
         return self._log.read_text()
 
-    def end(self) -> None:
-        """Leave nothing behind, whatever has failed."""
-        if self._process.returncode is None:
-            self._process.kill()
-            self._process.wait()
-
 
 def undergo(folder: Path, faults: list[str], run: Tally) -> None:
     """Start the program, again when its driver is dead or stopped, and compare what came out."""
     run.plan(len(faults))
     fates = [fault.split("=")[0].split()[1] for fault in faults if fault.startswith("driver")] + ["ends"]
     stopped: Driver | None = None
-    with ExitStack() as drivers:
+    with none_stays_behind(folder):
         for number, fate in enumerate(fates):
             driver = Driver(folder, number, faults)
-            drivers.callback(driver.end)
             driver.run(fate)
             if stopped is not None:
                 stopped.continue_replaced()

@@ -7,8 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,8 +24,8 @@ from headrace.runners.spark import SparkRunner
 from tests.depth import faults
 from tests.faults.tally import Tally
 from tests.spark import lives
-from tests.spark.cluster import parent
 from tests.spark.faults.test_driver_killed import Lives, expected
+from tests.spark.processes import marked, none_stays_behind, started
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 __all__ = ["expected"]
@@ -49,13 +49,14 @@ class Zombie:
         arguments = [drivers.place, drivers.out, point, epoch, int(signal.SIGSTOP)]
         self._process = subprocess.Popen(
             [sys.executable, "-c", START, *map(str, arguments)],
-            env={**os.environ, "PYTHONPATH": str(ROOT), **elsewhere},
+            env={**os.environ, "PYTHONPATH": str(ROOT), **marked(drivers.folder), **elsewhere},
             stderr=subprocess.PIPE,
             text=True,
         )
         _, status = os.waitpid(self._process.pid, os.WUNTRACED)
-        self.stopped = os.WIFSTOPPED(status)
-        self._all = [self._process.pid, *(descendants(self._process.pid) if frozen else [])]
+        if not os.WIFSTOPPED(status):
+            pytest.fail(f"the fault did not fire: {point}\n{self._process.communicate()[1]}")
+        self._all = started(drivers.folder) if frozen else [self._process.pid]
         for process in self._all:
             os.kill(process, signal.SIGSTOP)
 
@@ -72,17 +73,11 @@ class Zombie:
         return rf"generation {generation} \(Spark runner on .*, process {self._process.pid}\)"
 
 
-def descendants(process: int) -> list[int]:
-    """Processes that a process has started, and those that they have."""
-    parents = {}
-    for other in [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]:
-        # It may be gone by now.
-        with suppress(FileNotFoundError, ProcessLookupError):
-            parents[other] = parent(other)
-    found = [process]
-    for one in found:
-        found += [child for child, its in parents.items() if its == one]
-    return found[1:]
+@contextmanager
+def zombie_of(drivers: Lives, point: str, epoch: int, frozen: bool) -> Iterator[Zombie]:
+    """A driver that stands still, and of which nothing stays behind, whatever fails."""
+    with none_stays_behind(drivers.folder):
+        yield Zombie(drivers, point, epoch, frozen)
 
 
 @pytest.mark.parametrize("number", range(faults(1, 10)))
@@ -91,13 +86,13 @@ def test_stopped_replaced_and_continued(
 ) -> None:
     run, drivers = tally(3), Lives(tmp_path, expected)
     run.plan()
-    zombie = Zombie(drivers, *STOPS[number % len(STOPS)], frozen=number >= len(STOPS))
-    run.fire(zombie.stopped)
-    SparkRunner(spark, intervals=2).run_topology(
-        lives.topology(drivers.out), RunOptions(drivers.place, max_records_per_epoch=16)
-    )
-    before = log(drivers.place)
-    said = zombie.go_on()
+    with zombie_of(drivers, *STOPS[number % len(STOPS)], frozen=number >= len(STOPS)) as zombie:
+        run.fire()
+        SparkRunner(spark, intervals=2).run_topology(
+            lives.topology(drivers.out), RunOptions(drivers.place, max_records_per_epoch=16)
+        )
+        before = log(drivers.place)
+        said = zombie.go_on()
     successor = rf"was replaced by generation 2 \(Spark runner on .*, process {os.getpid()}\)"
     assert re.search(rf"FencedError: {zombie.named(1)}.*{successor}", said), said
     run.note("stale writes accepted", len(log(drivers.place)) - len(before))
