@@ -44,12 +44,19 @@ _STOPPED_SECONDS = 2.0
 """How long a worker is stopped that nobody replaces: Spark and the driver wait for it."""
 _EPOCHS_WITHOUT = 2
 """Epochs that are committed while what was replaced is still stopped."""
+_MOST_SECONDS_WITHOUT = 300
+"""How long these epochs may take, on a busy machine."""
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.executor.heartbeatInterval": "1s",
-    "spark.network.timeout": "5s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "10s",
     "spark.network.timeoutInterval": "1s",
+    "spark.shuffle.io.connectionTimeout": "10s",
+    "spark.task.maxFailures": "20",
 }
+"""A stopped executor is soon lost. A short `spark.network.timeout` would do that as well, but no question of Spark's
+processes to one another waits longer, also while a cluster starts: on a busy machine none started. An executor that is
+only slow may be lost, and its tasks with it, but the run does not end by that."""
 _connections: list[Connection] = []
 """Of the driver, to tasks that stay."""
 
@@ -130,7 +137,7 @@ class Faults:
             if not (self.folder / "stopped").exists():
                 continue
             fault, processes = (self.folder / "stopped").read_text().splitlines()
-            before, deadline = len(list(epochs.iterdir())), time.monotonic() + 60
+            before, deadline = len(list(epochs.iterdir())), time.monotonic() + _MOST_SECONDS_WITHOUT
             if fault == "worker stopped":
                 time.sleep(_STOPPED_SECONDS)
             else:
