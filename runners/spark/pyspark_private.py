@@ -221,15 +221,22 @@ def threads_of_jobs(session: SparkSession) -> dict[int, Any]:
     """Java's threads that wait for a job, by their ids. Raises as `is_stopped` does.
 
     Relies, in Java, on a thread that waits for a job being in `DAGScheduler.runJob`, where an interrupt ends the job's
-    action with an error.
+    action with an error; and on Python's call waiting for the end of the action in `SocketAuthServer.getResult`. With
+    Spark 3.5 the thread of an interrupted action dies without a word to that call, which would wait for ever.
     """
     threads = cast(Any, session)._jvm.java.lang.Thread.getAllStackTraces().keySet()
     waiting = (thread for thread in threads if thread.getState().toString() == "WAITING")
     return {thread.getId(): thread for thread in waiting if any(map(_is_job, thread.getStackTrace()))}
 
 
+_WAITING_FOR_JOB = {
+    ("org.apache.spark.scheduler.DAGScheduler", "runJob"),
+    ("org.apache.spark.security.SocketAuthServer", "getResult"),
+}
+
+
 def _is_job(frame: Any) -> bool:
-    return (frame.getClassName(), frame.getMethodName()) == ("org.apache.spark.scheduler.DAGScheduler", "runJob")
+    return (frame.getClassName(), frame.getMethodName()) in _WAITING_FOR_JOB
 
 
 def concurrent_tasks(session: SparkSession) -> int:
