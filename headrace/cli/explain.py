@@ -24,6 +24,7 @@ from headrace.lowlevel.watermarks.explain import Explanation
 from headrace.lowlevel.watermarks.explain import explain as why
 from headrace.sdk.compiler.compiler import execution_strategies
 from headrace.sdk.compiler.execution_strategy import ExecutionStrategy
+from headrace.sdk.compiler.steps_of_program import ProgramStep, steps_of_program
 from headrace.sdk.pipeline.pipeline import Pipeline
 
 
@@ -44,29 +45,31 @@ def explain(
     """
     with endings():
         program = load(target, None, flags_of(option or []))
-        strategies = [] if isinstance(program, Topology) else _strategies(program, step)
+        steps = [] if isinstance(program, Topology) else _strategies(program, step)
         held = [] if checkpoint is None else _explanations(program, checkpoint, step)
     if as_json:
-        steps, watermarks = list(map(_strategy_fields, strategies)), list(map(_watermark_fields, held))
-        typer.echo(json.dumps({"steps": steps, "watermarks": watermarks}, indent=1))
+        told = {"steps": list(map(_step_fields, steps)), "watermarks": list(map(_watermark_fields, held))}
+        typer.echo(json.dumps(told, indent=1))
         return
     console = Console(highlight=False, soft_wrap=True)
-    for strategy in strategies:
-        is_vectorized = strategy.obstacle is None
+    for each in steps:
+        is_vectorized = each.strategy.obstacle is None
         heading = ("vectorized      ", "green") if is_vectorized else ("not vectorized  ", "yellow")
-        console.print(Text.assemble(heading, str(strategy)))
+        console.print(Text.assemble(heading, str(each.strategy)))
     for explanation in held:
         console.print(str(explanation), markup=False)
     if isinstance(program, Topology) and checkpoint is None:
         console.print("a topology has no steps to vectorize; give --checkpoint to see what keeps its watermarks back")
 
 
-def _strategies(pipeline: Pipeline, step: str | None) -> list[ExecutionStrategy]:
-    strategies = execution_strategies(pipeline)
+def _strategies(pipeline: Pipeline, step: str | None) -> list[ProgramStep]:
+    """The steps of the program, or the one asked for, which may also be a part of one."""
+    steps = steps_of_program(pipeline.steps, execution_strategies(pipeline))
     if step is None:
-        return strategies
-    if not (found := [strategy for strategy in strategies if strategy.step == step]):
-        known = ", ".join(dict.fromkeys(strategy.step for strategy in strategies)) or "none"
+        return steps
+    parts = [ProgramStep(part, (part,)) for each in steps for part in each.parts]
+    if not (found := [each for some in (steps, parts) for each in some if each.strategy.step == step][:1]):
+        known = ", ".join(each.strategy.step for each in steps) or "none"
         raise MisuseError(f"the pipeline has no step {step!r} (steps: {known}); correct --step")
     return found
 
@@ -80,7 +83,7 @@ def _explanations(program: Program, checkpoint: str, step: str | None) -> list[E
     # Some steps of a pipeline have no watermark; `_strategies` has refused names of unknown steps.
     steps = list(topology.keyed) if step is None else [step]
     if isinstance(program, Pipeline):
-        steps = [name for name in steps if name in topology.keyed]
+        steps = [name for name in topology.keyed if step is None or f"{name}/".startswith(f"{step}/")]
     with as_misuse(TopologyError):
         return [why(topology, watermark_state, name) for name in steps]
 
@@ -101,6 +104,10 @@ def _require_same(location: str, manifest: Manifest, topology: Topology) -> None
             f"{location} is of another program, or of an earlier form of this one: {'; '.join(differences)}; "
             "give the program that it was made by, or run the changed one first"
         )
+
+
+def _step_fields(step: ProgramStep) -> Mapping[str, object]:
+    return {**_strategy_fields(step.strategy), "parts": list(map(_strategy_fields, step.parts))}
 
 
 def _strategy_fields(strategy: ExecutionStrategy) -> Mapping[str, object]:

@@ -23,9 +23,10 @@ from headrace.lowlevel.topology.topology import UNSHARED, Topology
 from headrace.options.pipeline_options import EngineOptions
 from headrace.sdk.coders.registry import registry
 from headrace.sdk.compiler.collection_graph import CollectionGraph, planned_step
-from headrace.sdk.compiler.execution_strategy import ExecutionStrategy, grouping_strategy, one_for_each_step
+from headrace.sdk.compiler.execution_strategy import ALL_KEYS, ExecutionStrategy, grouping_strategy, one_for_each_step
 from headrace.sdk.compiler.groupings import GroupingPlan, add_grouping, key_of
 from headrace.sdk.compiler.side_inputs import add_gate, add_side_input
+from headrace.sdk.compiler.steps_of_program import steps_of_program
 from headrace.sdk.functions.declared_state import DeclaredState
 from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.graph.pvalue import BasePipeline, Step
@@ -135,8 +136,9 @@ class _Compiler:
             )
         names = [*self._topology.keyed, *self._topology.injectors]
         self._topology.default_names.update(_default_names(self._graph.steps, names))
-        for strategy in self.strategies if _log.isEnabledFor(logging.INFO) else ():
-            _log.info("%s", strategy)
+        if _log.isEnabledFor(logging.INFO):
+            for told in steps_of_program(self._graph.steps, self.strategies):
+                _log.info("%s", told.strategy)
         return self._topology
 
     def _add(self, step: Step) -> None:
@@ -163,7 +165,7 @@ class _Compiler:
             inputs = dict(zip(streams, transform.keys, strict=True))
             is_vectorized = isinstance(transform.computation, IntervalComputation)
             obstacle = None if is_vectorized else f"{type(transform.computation).__name__} is no ColumnComputation"
-            self._of_groupings.append(ExecutionStrategy(label, "all keys at once", "key by key", obstacle))
+            self._of_groupings.append(ExecutionStrategy(label, ALL_KEYS, "key by key", obstacle))
             self._topology.computation(label, transform.computation, inputs, transform.streams, transform.dead_letters)
         elif isinstance(transform, Write):
             stream, sink = self._exit_to(step, 0).stream, transform.sink()

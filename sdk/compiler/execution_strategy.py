@@ -16,6 +16,9 @@ from headrace.sdk.operators.combining.combiner_lifting import liftable
 from headrace.sdk.operators.vectorized.eligibility import gap_of, obstacle
 from headrace.sdk.windows.windowing import Windowing
 
+ALL_KEYS = "all keys at once"
+"""What a vectorized grouping processes at a time."""
+
 
 class Grouper(Enum):
     """The computation that does a grouping."""
@@ -53,7 +56,7 @@ class GroupingStrategy:
 
     def of_step(self, label: str) -> ExecutionStrategy:
         """The strategy as `headrace explain` shows it for a step."""
-        return ExecutionStrategy(label, "all keys at once", "key by key", self.obstacle)
+        return ExecutionStrategy(label, ALL_KEYS, "key by key", self.obstacle)
 
 
 def grouping_strategy(

@@ -278,9 +278,14 @@ def ptransform_fn(fn: Callable[Concatenate[InT, P], OutT]) -> Callable[P, PTrans
     return make
 
 
-def is_function(transform: object) -> bool:
-    """Whether a transform was made of a function by `ptransform_fn`."""
-    return isinstance(transform, _FunctionTransform)
+def is_of_engine(transform: object) -> bool:
+    """Whether a transform, with all that is in it, is one of the engine rather than of the program.
+
+    >>> is_of_engine(ptransform_fn(lambda numbers: numbers)()), is_of_engine(PTransform())
+    (False, True)
+    """
+    made_of = transform._function if isinstance(transform, _FunctionTransform) else type(transform)
+    return str(made_of.__module__).startswith("headrace.")
 
 
 @cache

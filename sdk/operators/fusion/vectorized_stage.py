@@ -37,6 +37,8 @@ from headrace.sdk.windows.windowing import Windowing
 
 _log = logging.getLogger(__name__)
 
+ONE_AT_A_TIME = "this part of the transform takes one element at a time"
+"""The reason of a function of the engine's own."""
 _DEFECT = (
     "This is a defect of Headrace, not of your code: the step is computed for many elements at once, and that failed. "
     f"Please report it with the traceback below. With {CALLED}=1 in the environment, functions are called for each "
@@ -76,7 +78,9 @@ def obstacle_to(plan: StagePlan, reader: Step | Exit, form: ElementForm) -> str 
         is_global = form is ElementForm.PLAIN and type(plan.windowings[reader.source].window_fn) is GlobalWindows
         return None if is_global else f"{type(reader.fn).__name__} takes columns in the global window only"
     if type(reader.fn) not in (MapFn, FilterFn, MapTupleFn):
-        return f"{type(reader.fn).__name__} runs Python code for each element"
+        kind = type(reader.fn)
+        is_private = kind.__name__.startswith("_") and kind.__module__.startswith("headrace.")
+        return ONE_AT_A_TIME if is_private else f"{kind.__name__} runs Python code for each element"
     arguments = list(map(given_of, reader.arguments.sources()))
     if arguments.count(Given.ELEMENT) != 1 or any(argument not in _KNOWN for argument in arguments):
         return "its function takes arguments that columns do not have"
@@ -350,6 +354,6 @@ def _with_remedy(reader: Step | Exit, reason: str | None) -> str | None:
     if reason != _called(fn.function):
         return reason
     if (getattr(fn.function, "__module__", None) or "").startswith("headrace."):
-        return "this part of the transform takes one element at a time"
+        return ONE_AT_A_TIME
     cause = why_not_translated(fn.function, reader.arguments, fn.spread, isinstance(fn, FilterFn))
     return f"{reason}, as {cause}; {_REMEDY}"

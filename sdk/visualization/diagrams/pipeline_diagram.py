@@ -7,7 +7,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 
 from headrace.lowlevel.time import Duration, Timestamp
 from headrace.sdk.compiler.collection_graph import CollectionGraph
-from headrace.sdk.graph.ptransform import is_function
+from headrace.sdk.graph.ptransform import is_of_engine
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
 from headrace.sdk.transforms.core.reshuffle import Shuffling
 from headrace.sdk.transforms.core.run_computation import RunComputation
@@ -76,11 +76,7 @@ class _VisibleSteps:
     """The steps that get a box: all but the parts of Headrace's own composites."""
 
     def __init__(self, pipeline: BasePipeline) -> None:
-        self._composites = {
-            step.full_label: step
-            for step in pipeline.steps
-            if type(step.transform).__module__.startswith("headrace.") and not is_function(step.transform)
-        }
+        self._composites = {step.full_label: step for step in pipeline.steps if is_of_engine(step.transform)}
 
     def of(self, step: Step) -> Step:
         """The outermost transform of Headrace around a step, or the step itself."""
