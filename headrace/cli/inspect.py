@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 
 from headrace.cli.ending import MisuseError, as_misuse, endings
-from headrace.cli.tables import Column, Figures, print_facts, print_table, ranges
+from headrace.cli.tables import Column, print_facts, print_table, ranges
 from headrace.lowlevel import CheckpointError, CheckpointView
-from headrace.ui.snapshots.checkpoint_report import CheckpointReport, json_value, report_of
+from headrace.ui.snapshots.checkpoint_report import CheckpointReport, Figures, json_value, report_of
 from headrace.ui.snapshots.stored_state import UnknownStepError, first_keys, require_step
 
 Place = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Directory or URL of a checkpoint.")]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-Figures = Mapping[str, object]
+from headrace.ui.snapshots.checkpoint_report import Figures
+
 Column = tuple[str, Callable[[Figures], str]]
 """The heading of a column, and a function that returns the cell of a row in this column."""
 _GAP = 2

@@ -96,7 +96,7 @@ class Application:
             Route("/{name:str}", self._file),
             Route("/pipelines/{number:str}/graph.json", self._answer(self._graph)),
             Route("/pipelines/{number:str}/keys.json", self._answer(self._keys)),
-            Route("/pipelines/{number:str}/recorded.json", self._answer(self._recorded)),
+            Route("/pipelines/{number:str}/recorded.json", self._answer(self._recorded_steps)),
             Route("/pipelines/{number:str}/panes.html", self._answer(self._panes, _PICTURE_ERROR_HEADERS)),
         ]
         application = Starlette(routes=routes)
@@ -166,7 +166,7 @@ class Application:
             return _json_text(as_json(largest_keys(view, step)))
         return _json_text(as_json({"epoch": view.manifest and view.manifest.epoch, "entries": entries}))
 
-    def _recorded(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
+    def _recorded_steps(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
         reader = _reader(pipeline)
         return _json_text(as_json(recorded_steps(reader.place, reader.key)))
 
@@ -270,12 +270,13 @@ def _refusal_response(refusal: Refusal) -> Response:
 
 def _with_headers(send: Send) -> Send:
     """Add the headers that an answer does not have itself."""
+    from starlette.datastructures import MutableHeaders
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            given = {name for name, _ in message["headers"]}
-            added = [(name.encode(), its.encode()) for name, its in HEADERS.items() if name.encode() not in given]
-            message["headers"] = [*message["headers"], *added]
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
         await send(message)
 
     return send_with_headers

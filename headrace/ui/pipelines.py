@@ -33,7 +33,7 @@ class NothingStoredError(LookupError):
     """What was asked for is not there. The message says what to do."""
 
 
-def _committed(progress: EpochProgress) -> float:
+def _commit_time(progress: EpochProgress) -> float:
     """When an epoch was committed, seconds since 1970: its clock is read when it begins."""
     return progress.clock / 1e6 + progress.seconds
 
@@ -72,7 +72,7 @@ class StoredPipeline:
         with self._lock:
             if self._reader.look():
                 self._note()
-            return self._shown()
+            return self._current_snapshot()
 
     def _note(self) -> None:
         view, commit = self._reader.view, self._reader.commit
@@ -90,7 +90,7 @@ class StoredPipeline:
         if last is None or last.epoch != commit.epoch:
             self._course.note(sample_of_commit(commit))
 
-    def _shown(self) -> PipelineSnapshot:
+    def _current_snapshot(self) -> PipelineSnapshot:
         reader, course = self._reader, self._course
         if reader.problem:
             status = Status(Phase.UNREADABLE, f"The checkpoint cannot be read: {reader.problem}")
@@ -178,7 +178,7 @@ class RunningPipeline:
         """The run has ended, with an error or by itself."""
         last = self._last
         is_complete = last is None or last.watermark == MAX_TIMESTAMP
-        self._status = status_of_end(error, is_complete, None if last is None else _committed(last))
+        self._status = status_of_end(error, is_complete, None if last is None else _commit_time(last))
         self._has_ended = True
 
     def snapshot(self) -> PipelineSnapshot:
@@ -192,20 +192,20 @@ class RunningPipeline:
                 self._was_read_at_end |= is_last
             if (last := self._last) is not None:
                 self._course.note(sample_of_progress(last))
-            return self._shown()
+            return self._current_snapshot()
 
-    def _shown(self) -> PipelineSnapshot:
+    def _current_snapshot(self) -> PipelineSnapshot:
         reader, course, last = self.reader, self._course, self._last
         if last is None:
-            return self._starting("" if reader is None else hidden(reader.place))
+            return self._snapshot_at_start("" if reader is None else hidden(reader.place))
         status = self._status
         if status.phase is Phase.EMPTY:
             doing = None if self._activity is None else self._activity.doing()
-            status = status_of_run(_committed(last), time.time(), doing)
+            status = status_of_run(_commit_time(last), time.time(), doing)
         notices = [line for line in (slow_sink(last), hot_key(last)) if line]
         return _snapshot_of(self.title, reader, True, status, course, status.phase in _ALIVE, notices)
 
-    def _starting(self, place: str) -> PipelineSnapshot:
+    def _snapshot_at_start(self, place: str) -> PipelineSnapshot:
         """What the page shows before the first epoch: the last commit of the run that this one continues."""
         status, before = self._status, PipelineSnapshot(self.title, place, True, self._status)
         if self._before is not None:

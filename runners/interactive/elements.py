@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from importlib import import_module
 
 from headrace.sdk.model.row import Row
-from headrace.sdk.model.short_text import table, text_of
+from headrace.sdk.model.short_text import count_text, table, text_of
 from headrace.sdk.model.windowed_value import WindowedValue
 
 _MOST = 1_000
@@ -32,7 +32,7 @@ class Elements:
 
     def __init__(self, label: str, found: Sequence[WindowedValue], with_windows: bool = False) -> None:
         more = f", the first {_MOST:,} of them" if len(found) > _MOST else ""
-        self._title = f"{label}: {len(found):,} element{'' if len(found) == 1 else 's'}{more}"
+        self._title = f"{label}: {count_text(len(found), 'element')}{more}"
         self._names, self._rows = _table([element.value for element in found[:_MOST]])
         if with_windows:
             self._names = [*self._names, "event time", "window", "pane"]

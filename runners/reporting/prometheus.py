@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 from headrace.lowlevel.metric import ENGINE
@@ -133,40 +133,43 @@ def _of_activity(activity: Activity) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "headrace_starts", "How many drivers the checkpoint has had; 1 without one.", value=activity.generation
     )
-    seconds = GaugeMetricFamily(
+    running = GaugeMetricFamily(
         "headrace_running_seconds", "How long the run has been in its phase.", labels=["phase", "step"]
     )
-    seconds.add_metric([doing.phase, doing.step], doing.seconds)
-    yield seconds
-    running = doing.epoch_seconds or 0.0
-    yield GaugeMetricFamily("headrace_epoch_running_seconds", "How long the running epoch has taken.", value=running)
+    running.add_metric([doing.phase, doing.step], doing.seconds)
+    yield running
+    epoch = doing.epoch_seconds or 0.0
+    yield GaugeMetricFamily("headrace_epoch_running_seconds", "How long the running epoch has taken.", value=epoch)
 
 
 def _of_run(progress: EpochProgress) -> Iterator[Metric]:
     from prometheus_client.core import GaugeMetricFamily
 
     yield GaugeMetricFamily("headrace_epoch", "The last epoch that is committed.", value=progress.epoch)
-    seconds = GaugeMetricFamily("headrace_epoch_seconds", "How long its parts took.", labels=["phase"])
     # How long the epoch of a commit took that the run goes on from is not known.
-    for phase, its in ({**progress.phases, "all": progress.seconds} if progress.phases else {}).items():
-        seconds.add_metric([phase], its)
-    yield seconds
-    sinks = GaugeMetricFamily("headrace_sink_seconds", "How long a sink delivered the last epoch.", labels=["step"])
-    for sink, its in progress.sinks.items():
-        sinks.add_metric([sink], its)
-    yield sinks
-    hot = GaugeMetricFamily("headrace_hot_key_share", "Share of records of one key in the last epoch.", labels=["step"])
-    for step, (_, share) in progress.hot_keys.items():
-        hot.add_metric([step], share)
-    yield hot
+    parts = {**progress.phases, "all": progress.seconds} if progress.phases else {}
+    yield _gauge("headrace_epoch_seconds", "How long its parts took.", "phase", parts)
+    yield _gauge("headrace_sink_seconds", "How long a sink delivered the last epoch.", "step", progress.sinks)
+    shares = {step: share for step, (_, share) in progress.hot_keys.items()}
+    yield _gauge("headrace_hot_key_share", "Share of records of one key in the last epoch.", "step", shares)
+
+
+def _gauge(name: str, about: str, label: str, values: Mapping[str, float]) -> Metric:
+    """A gauge with a value for each value of a label."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    family = GaugeMetricFamily(name, about, labels=[label])
+    for own, value in values.items():
+        family.add_metric([own], value)
+    return family
 
 
 def _of_steps(steps: list[StepFigures], computations: Sequence[str]) -> Iterator[Metric]:
     """The metrics of steps. What alerts count begins with 0, as an increase from nothing is none to Prometheus."""
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client.core import CounterMetricFamily
 
-    for name, told in _COUNTERS.items():
-        counter = CounterMetricFamily(f"headrace_{name}", told, labels=["step"])
+    for name, about in _COUNTERS.items():
+        counter = CounterMetricFamily(f"headrace_{name}", about, labels=["step"])
         counts = {step.step: getattr(step, name) for step in steps}
         if name in _FROM_ZERO:
             counts = dict.fromkeys(computations, 0) | {label: count for label, count in counts.items() if count}
@@ -174,12 +177,10 @@ def _of_steps(steps: list[StepFigures], computations: Sequence[str]) -> Iterator
             if number is not None:
                 counter.add_metric([label], number)
         yield counter
-    for name, (shown, told, unit) in _GAUGES.items():
-        gauge = GaugeMetricFamily(f"headrace_{shown}", told, labels=["step"])
-        for step in steps:
-            if (value := getattr(step, name)) is not None:
-                gauge.add_metric([step.step], float("inf") if value >= MAX_TIMESTAMP else value / unit)
-        yield gauge
+    for name, (shown, about, unit) in _GAUGES.items():
+        known = {step.step: value for step in steps if (value := getattr(step, name)) is not None}
+        values = {own: float("inf") if value >= MAX_TIMESTAMP else value / unit for own, value in known.items()}
+        yield _gauge(f"headrace_{shown}", about, "step", values)
 
 
 def _of_users(progress: EpochProgress) -> Iterator[Metric]:

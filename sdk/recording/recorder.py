@@ -131,12 +131,12 @@ class Recorder:
     def with_progress(self, progress: Callable[[object], None] | None) -> Callable[[object], None]:
         """A function for the engine to call after each commit: it calls this recorder, then `progress`."""
 
-        def both(epoch: object) -> None:
+        def record_and_report(epoch: object) -> None:
             self.record_epoch(cast(ReportedEpoch, epoch))
             if progress is not None:
                 progress(epoch)
 
-        return both
+        return record_and_report
 
     def recording(self) -> Recording:
         """The recording so far."""

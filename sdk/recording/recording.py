@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from headrace.sdk.model.short_text import table
+from headrace.sdk.model.short_text import count_text, table
 from headrace.sdk.recording.state_snapshot import StateSnapshot
 
 Value: TypeAlias = int | float | str | bool | None
@@ -143,7 +143,7 @@ class StepRecording:
     dropped: int = 0
     """Elements dropped because their window was closed, since the pipeline first started."""
     left_out: int = 0
-    """Items beyond the limit, which were only counted."""
+    """Items beyond the limit, which were only count_text."""
     productions: tuple[Production, ...] = ()
     timers: tuple[FiredTimer, ...] = ()
     epochs: tuple[tuple[int, int], ...] = ()
@@ -172,7 +172,7 @@ class StepRecording:
             "key": len(self.keys()),
             "restart": len(self.restarts),
         }
-        parts = [f"{count:,} {kind}{'' if count == 1 else 's'}" for kind, count in kinds.items() if count]
+        parts = [count_text(count, kind) for kind, count in kinds.items() if count]
         parts += [f"{self.left_out:,} left out"] if self.left_out else []
         return ", ".join([*parts, *(["not recorded"] if self.standing is not None else [])]) or "nothing"
 
@@ -236,11 +236,10 @@ class Recording:
         return table(self._title(), ["step", "recorded"], [[step.label, step.summary()] for step in self.steps])
 
     def _title(self) -> str:
-        number = f"{len(self.steps):,} step{'' if len(self.steps) == 1 else 's'}"
         example = (
             f'; headrace.plot.html(recording, "run.html", step="{self.steps[0].label}") draws one' if self.steps else ""
         )
-        return f"a recording of {number}{example}"
+        return f"a recording of {count_text(len(self.steps), 'step')}{example}"
 
     def step(self, label: str | None = None) -> StepRecording:
         """The recording of a step, or of a step inside it; without a label, of the only one.

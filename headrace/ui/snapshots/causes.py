@@ -37,10 +37,7 @@ class Causes:
     def __init__(self, commit: Manifest, holder_of: Callable[[str], str]) -> None:
         self._commit, self._holder_of = commit, holder_of
         self._pending = oldest_by_consumer(commit.pending)
-        self._makers: dict[str, list[Member]] = {}
-        for member in commit.topology.members:
-            for stream in member.outputs:
-                self._makers.setdefault(stream, []).append(member)
+        self._makers = commit.topology.makers()
 
     def text(self, step: str) -> str:
         """The oldest cause of a computation's input watermark, of equally old ones the nearest; empty for none."""

@@ -8,7 +8,7 @@ from itertools import pairwise
 from threading import Lock
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.runners.reporting.figures import StepFigures, shown_bytes, shown_span
+from headrace.runners.reporting.figures import StepFigures, shown_bytes, shown_span, total
 from headrace.ui.snapshots.samples import RunSample
 from headrace.ui.snapshots.snapshot import ChartedTime, EpochBar, History, StepRow, Totals
 
@@ -75,18 +75,18 @@ class Course:
         """The figures of the whole run. There must be a sample."""
         samples = self.samples
         last, first = samples[-1], _start_of_rates(samples)
-        counts = {name: sum(getattr(step, name) or 0 for step in last.steps.values()) for name in _LOST}
-        known = [step.state_bytes for step in last.steps.values() if step.state_bytes is not None]
+        steps = last.steps.values()
+        known = [step.state_bytes for step in steps if step.state_bytes is not None]
         state = sum(known) if known else stored_bytes
         return Totals(
             last.records_in,
             last.records_out,
             _rate(first.records_in, last.records_in, first, last) if running else None,
             _rate(first.records_out, last.records_out, first, last) if running else None,
-            counts["late"],
-            counts["dropped_late"],
-            counts["duplicates"],
-            counts["dead_letters"],
+            total(steps, "late"),
+            total(steps, "dropped_late"),
+            total(steps, "duplicates"),
+            total(steps, "dead_letters"),
             ChartedTime.of(last.watermark),
             shown_span(last.lag),
             shown_bytes(state),
@@ -152,9 +152,6 @@ class Course:
             read = None if before is None else max(0, sample.records_in - before.records_in)
             bars.append(EpochBar(sample.epoch, sample.clock / 1e6, seconds, phases, read))
         return bars[-BARS:]
-
-
-_LOST = ("late", "dropped_late", "duplicates", "dead_letters")
 
 
 def _start_of_rates(samples: Sequence[RunSample]) -> RunSample:

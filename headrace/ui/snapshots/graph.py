@@ -95,7 +95,7 @@ def diagram_of(topology: Fingerprint) -> Diagram:
         if member.name not in inner or member.kind != INLINE:
             lines = (_title(member), _about(member, levels), *_WIDEST_FIGURES)
             diagram.boxes.append(Box(_id(member), lines, _KINDS[member.kind]))
-    diagram.arrows += dict.fromkeys(_arrows(members, inner))
+    diagram.arrows += dict.fromkeys(_arrows(members, inner, topology.makers()))
     return diagram
 
 
@@ -127,12 +127,7 @@ def _about(member: Member, levels: Mapping[str, int]) -> str:
     return name
 
 
-def _arrows(members: Sequence[Member], inner: set[str]) -> Iterator[Arrow]:
-    makers: dict[str, list[Member]] = {}
-    for member in members:
-        for stream in member.outputs:
-            makers.setdefault(stream, []).append(member)
-
+def _arrows(members: Sequence[Member], inner: set[str], makers: Mapping[str, Sequence[Member]]) -> Iterator[Arrow]:
     def sources(streams: Sequence[str], seen: frozenset[str] = frozenset()) -> Iterator[Member]:
         for stream in streams:
             for maker in makers.get(stream, ()):

@@ -10,7 +10,7 @@ from headrace.lowlevel.checkpoint import Manifest
 from headrace.lowlevel.checkpoint.inspection.values import StoredFile
 from headrace.lowlevel.intervals.interval_map import SPACE
 from headrace.runners.reporting.figures import shown_time
-from headrace.sdk.model.short_text import text_of
+from headrace.sdk.model.short_text import cut_text, text_of
 from headrace.ui.snapshots.causes import Causes
 from headrace.ui.snapshots.checkpoint_report import json_value, purpose_of_hold
 from headrace.ui.snapshots.snapshot import (
@@ -47,7 +47,7 @@ def stored_facts(view: CheckpointView) -> StoredFacts | None:
                 shown_time(each.watermark),
                 shown_time(each.greatest),
                 each.ended,
-                _short_text(str(json_value(each.position))),
+                cut_text(str(json_value(each.position)), _LONGEST),
             )
             for each in view.injectors()
         ],
@@ -120,7 +120,3 @@ def _intervals(
             )
         )
     return rows
-
-
-def _short_text(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

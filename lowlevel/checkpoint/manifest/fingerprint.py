@@ -75,6 +75,14 @@ class Fingerprint(NamedTuple):
         """Computation -> its level, from 1."""
         return {name: level for level, names in enumerate(self.levels, 1) for name in names}
 
+    def makers(self) -> dict[str, list[Member]]:
+        """Stream -> the members that put it out."""
+        found: dict[str, list[Member]] = {}
+        for member in self.members:
+            for stream in member.outputs:
+                found.setdefault(stream, []).append(member)
+        return found
+
     def encode(self) -> bytes:
         """Encode the fingerprint as JSON."""
         return json.dumps(self).encode()

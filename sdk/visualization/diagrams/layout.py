@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import cast
 
+from headrace.sdk.model.short_text import cut_text
 from headrace.sdk.visualization.diagrams.diagram import Arrow, Diagram
 
 CHARACTER, BOLD, LINE, PADDING = 6.4, 7.2, 16, 10
@@ -21,7 +22,7 @@ class Rect:
     """Lines, size and centre of a box."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        self.lines = [_short_line(line) for line in lines]
+        self.lines = [cut_text(line, _LONGEST) for line in lines]
         widths = [len(line) * (BOLD if index == 0 else CHARACTER) for index, line in enumerate(self.lines)]
         self.width = 2 * PADDING + max(widths, default=CHARACTER)
         self.height = 2 * PADDING + LINE * len(self.lines)
@@ -135,7 +136,3 @@ def _curve(points: list[Point], downwards: bool) -> str:
         controls = ((x, middle_y), (to_x, middle_y)) if downwards else ((middle_x, y), (middle_x, to_y))
         path += " C" + " ".join(f"{across:.1f} {down:.1f}" for across, down in (*controls, (to_x, to_y)))
     return path
-
-
-def _short_line(line: str) -> str:
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -140,14 +140,14 @@ def description(pane: RecordedPane, words: str) -> str:
     return f"{window}: {words} ({LOOKS[pane.timing].name})"
 
 
-def _described(tooltip: str, *parts: Element, **attributes: str | float) -> Element:
+def _with_tooltip(tooltip: str, *parts: Element, **attributes: str | float) -> Element:
     """A group of elements with a tooltip."""
     return element("g", element("title", tooltip), *parts, **attributes)
 
 
 def _pane(box: PaneBox) -> Element:
     look, room, pane = LOOKS[box.pane.timing], box.room, box.pane
-    return _described(
+    return _with_tooltip(
         f"{description(pane, box.text)}, came {brief_time(pane.processing_time)}",
         *_area(look, room),
         polyline([(room.left, room.top), (room.right, room.top)], stroke=look.edge, stroke_width=3),
@@ -199,7 +199,7 @@ def _dot(dot: Dot) -> Element:
     parts = [_circle(dot.x, dot.y, dot.radius, style.PAPER if dot.text else style.INK)]
     if dot.text:
         parts.append(_centred_text(dot.text, dot.x, dot.y, style.INPUT))
-    return _described(f"{item_label(arrival)} {times}", *parts, kind="dot", data_at=arrival.processing_time)
+    return _with_tooltip(f"{item_label(arrival)} {times}", *parts, kind="dot", data_at=arrival.processing_time)
 
 
 def _circle(x: float, y: float, radius: float, fill: str = style.PAPER) -> Element:
@@ -210,11 +210,11 @@ def _restart(scene: Scene, height: float, time: int) -> Element:
     ink: Attributes = {"stroke": style.RESTART, "stroke_width": 1.4, "stroke_dasharray": "9 3 2 3"}
     line = polyline([(0, height), (scene.width, height)], **ink)
     text = text_element("restart", scene.width, height - 5, style.REMARK, fill=style.RESTART, text_anchor="end")
-    return _described(f"restart, {brief_time(time)}", line, text, kind="restart", data_at=time)
+    return _with_tooltip(f"restart, {brief_time(time)}", line, text, kind="restart", data_at=time)
 
 
 def _bar(bar: Bar) -> Element:
-    return _described(bar.tooltip, _open_window(bar.room), _centred_text(bar.text, *bar.room.middle, style.FLAG))
+    return _with_tooltip(bar.tooltip, _open_window(bar.room), _centred_text(bar.text, *bar.room.middle, style.FLAG))
 
 
 def _open_window(room: Rectangle) -> Element:
@@ -224,7 +224,7 @@ def _open_window(room: Rectangle) -> Element:
 def _bell(bell: Bell) -> Element:
     appears: Attributes = {} if bell.fired_at is None else {"kind": "bell", "data_at": bell.fired_at}
     mark = _triangle(bell.x, bell.y, bell.is_wall, bell.fired_at is not None)
-    return _described(bell.tooltip, mark, **appears)
+    return _with_tooltip(bell.tooltip, mark, **appears)
 
 
 def _triangle(x: float, y: float, is_wall: bool, fired: bool) -> Element:
@@ -244,7 +244,7 @@ def _flag(flag: Flag) -> Element:
         parts.append(_rect(room, fill=style.PAPER, **ink))
         parts.append(_centred_text(flag.text, *room.middle, style.FLAG, fill=style.RESULT, font_weight="bold"))
     tooltip = f"{value_label(production.value)} put out, {times}"
-    return _described(tooltip, *parts, kind="flag", data_at=production.processing_time)
+    return _with_tooltip(tooltip, *parts, kind="flag", data_at=production.processing_time)
 
 
 def _square(x: float, y: float) -> Element:

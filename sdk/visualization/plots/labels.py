@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
+from headrace.sdk.model.short_text import cut_text
 from headrace.sdk.recording.recording import Arrival, RecordedPane, Value
 from headrace.sdk.visualization.plots.label_placement import width_of
 
@@ -34,8 +35,7 @@ def value_label(value: Value) -> str:
     >>> value_label(22), value_label(0.1 + 0.2), value_label(51849.5), value_label("a long, long story")
     ('22', '0.3', '51850', 'a long, long …')
     """
-    text = printable_text(_number(value) if isinstance(value, float) else str(value))
-    return text if len(text) <= _LONG else text[: _LONG - 1] + "…"
+    return cut_text(printable_text(_number(value) if isinstance(value, float) else str(value)), _LONG)
 
 
 def _number(value: float) -> str:

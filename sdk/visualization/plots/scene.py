@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import hypot
 
+from headrace.sdk.model.short_text import count_text
 from headrace.sdk.recording.recording import Arrival, RecordingError, StepRecording
 from headrace.sdk.visualization.plots import downsampling, marks, watermark_lines
 from headrace.sdk.visualization.plots.axis import Axis
@@ -194,8 +195,7 @@ def _with_standing(layout: Scene, step: StepRecording) -> Scene:
 
 def _remark_on_far_inputs(arrivals: Sequence[Arrival]) -> list[str]:
     far = sum(abs(arrival.event_time) >= _FAR for arrival in arrivals)
-    inputs = "1 input" if far == 1 else f"{far:,} inputs"
-    return [f"{inputs} without timestamp, or outside the calendar, at the edge"] if far else []
+    return [f"{count_text(far, 'input')} without timestamp, or outside the calendar, at the edge"] if far else []
 
 
 def _segments(points: Sequence[Point]) -> list[Rectangle]:
