@@ -1,9 +1,20 @@
 """When and how for one key: the computation behind `GroupByKey` and `CombinePerKey` (Streaming 102).
 
-The first element of a window opens it; a timer waits for its end. Elements of a bundle are added, then the trigger is
-asked once. When the watermark reaches the end of the window, the trigger is asked again and the timer is set to the
-closing, which comes after the allowed lateness. At the closing the rest is emitted and the state of the window is
-deleted. A window that opens and closes in one bundle never touches storage.
+A `Grouping` gives each bundle of a key to a `KeyBundle`, whose methods stand in the order of the algorithm:
+
+1. *Assign*: each element goes to its windows (`add`; the rules are in `window_assignment`).
+2. *Merge*: windows that touch become one, once all elements of the bundle are there (`_merge`; `key_windows`).
+3. *Late?* Elements of windows that are closed, or whose trigger has finished, are dropped and counted (`_drop`).
+4. *Add*: elements are added to the contents of their window and reported to its trigger (`_add`; `window_contents`).
+   After the last element, those that the bundle's retractions retract are removed (`_remove`).
+5. *Ask the trigger*: after the last element of the bundle, at the end of a window, and at wall times (`_ask`).
+6. *Emit or retract*: if the trigger fires, a pane is emitted after retractions of earlier panes (`pane_output`).
+7. *Purge*: contents are discarded if later panes do not have them.
+8. *Close*: when the watermark reaches the end of a window plus the allowed lateness, the rest is emitted, and the state
+   of the window is deleted (`_close`). What stays open is stored at the end of the bundle (`finish`).
+
+The first element of a window opens it; a timer waits for its end, then for its closing. A window that opens and closes
+in one bundle never touches storage. What a window remembers is its `WindowState`, which alone writes its fields.
 
 The output watermark is held at the timestamp of the next pane if it could pass that timestamp. If panes have the
 timestamp of their window's end, a hold is needed only for a window that has ended without its pane: before the end, the
@@ -12,20 +23,37 @@ input watermark is below that timestamp.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import TypeAlias, cast
 
+from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.topology.computation import BundleComputation, Context, IntervalContext
-from headrace.lowlevel.topology.timer import Timer
+from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.combinefns.combiner_kind import combiner_signature
 from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS, is_retraction
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
-from headrace.sdk.operators.grouping.key_bundle import KeyBundle
-from headrace.sdk.operators.grouping.window_assignment import sorter
+from headrace.sdk.operators.grouping.key_windows import KeyWindows
+from headrace.sdk.operators.grouping.pane_output import PaneOutput
+from headrace.sdk.operators.grouping.window_assignment import (
+    Arrivals,
+    Sorter,
+    WindowInput,
+    joined_arrivals,
+    joined_by_window,
+    sorter,
+)
+from headrace.sdk.operators.grouping.window_state import WindowState
+from headrace.sdk.triggers import FINISHED
+from headrace.sdk.windows import TimestampCombiner
 from headrace.sdk.windows.state_signature import windowing_signature
+from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
+from headrace.sdk.windows.window_namespace import WindowNamespace
 from headrace.sdk.windows.windowing import Windowing
 
 StateMigration: TypeAlias = Callable[[GroupingConfig, Combiner | None, IntervalContext], None]
@@ -118,3 +146,234 @@ class Grouping(BundleComputation):
         if bundle is None or bundle.context is not context:
             bundle = self._bundle = KeyBundle(self._config, self._sort_retractions, context)
         return bundle
+
+
+class KeyBundle:
+    """The algorithm of the module for one key and bundle: elements and timers become panes and stored windows.
+
+    Args:
+        config: Settings of the grouping.
+        sort_retractions: Assigns retractions to windows.
+        context: The context of the key.
+    """
+
+    __slots__ = (
+        "_awaiting_trigger",
+        "_config",
+        "_panes",
+        "_retractions",
+        "_sort_retractions",
+        "_unmerged",
+        "_watermark",
+        "_windows",
+        "context",
+    )
+
+    def __init__(self, config: GroupingConfig, sort_retractions: Sorter, context: Context) -> None:
+        self._config, self._sort_retractions, self.context = config, sort_retractions, context
+        self._watermark = context.watermark
+        """Input watermark of the bundle's elements; microseconds UTC."""
+        self._windows = KeyWindows(config, context)
+        self._panes = PaneOutput(config, context)
+        self._unmerged: list[Arrivals] = []
+        """Elements of windows that may merge, until all elements of the bundle are there."""
+        self._retractions: list[tuple[object, int]] = []
+        """Retractions, until all elements of the bundle are there, which they may retract."""
+        self._awaiting_trigger: list[WindowState] = []
+        """Windows whose trigger is asked when all elements of the bundle are added."""
+
+    # Elements: assign, merge, late?, add
+
+    def add(self, batch: Batch, sort: Sorter, may_retract: bool) -> None:
+        """Assign the elements of a batch to windows and add them; some may be retractions if `may_retract`."""
+        if may_retract:
+            batch = self._without_retractions(batch)
+        arrivals = sort(batch.values, batch.timestamps, self._watermark)
+        if self._config.merging:
+            # All elements of a bundle merge at once, however many batches it has.
+            self._unmerged.append(arrivals)
+        else:
+            self._apply(arrivals, self._add)
+        if arrivals.folded:
+            # The counter states elements, also those combined before the shuffle.
+            self.context.count("records", arrivals.folded)
+        if arrivals.outside:
+            self.context.count(OUTSIDE_WINDOWS, arrivals.outside)
+
+    def _apply(self, arrivals: Arrivals, apply: Callable[[WindowInput], None]) -> None:
+        """Merge windows as the elements require, then add or remove the elements of each window."""
+        for namespace, number in arrivals.late:
+            self._drop(namespace, number)
+        by_window = arrivals.by_window
+        if self._config.merging and by_window:
+            by_window = self._merge(by_window, arrivals.disjoint)
+        for arrival in by_window:
+            apply(arrival)
+
+    def _merge(self, by_window: list[WindowInput], disjoint: bool) -> list[WindowInput]:
+        """The elements by merged window; elements whose own window is closed are dropped and merge nothing."""
+        in_time: list[WindowInput] = []
+        for arrival in by_window:
+            if is_closed(arrival.namespace.closes, self._watermark):
+                self._drop(arrival.namespace, arrival.lost)
+            else:
+                in_time.append(arrival.as_members() if self._config.takes_back else arrival)
+        merged = self._windows.merge(in_time, disjoint)
+        # Removing elements may split a window, so all elements of a window are removed at once.
+        return joined_by_window(merged) if self._config.takes_back else merged
+
+    def _add(self, arrival: WindowInput) -> None:
+        """Add elements to a window, and report them to its trigger."""
+        namespace, items, elements, lost, timestamps = arrival
+        config, watermark = self._config, self._watermark
+        state = self._windows.find_or_open(namespace)
+        if state is None or state.progress is FINISHED:
+            self._drop(namespace, lost)
+            return
+        state.add(elements)
+        if watermark >= namespace.end or not config.quiet or state.progress is not None:
+            self._inform_trigger(state, elements, items)
+        if timestamps is not None and watermark < namespace.end:
+            self._stamp(state, timestamps)
+        config.contents.add(state, items)
+
+    def _drop(self, namespace: WindowNamespace, number: int) -> None:
+        """Drop late elements of a window; the number leaves out those that are in a later window too."""
+        if number:
+            self.context.drop_late(number, namespace.window)
+
+    def _inform_trigger(self, state: WindowState, elements: int, items: Sequence[object]) -> None:
+        """Report elements to the trigger, which is asked when all elements of the bundle are there."""
+        moment, trigger = self._windows.moment(state.namespace, self._watermark), self._config.trigger
+        state.progress_to(trigger.on_elements(state.progress, elements, items, moment))
+        self._windows.set_wake(state)
+        if trigger.should_fire(state.progress, moment):
+            self._awaiting_trigger.append(state)
+
+    def _stamp(self, state: WindowState, timestamps: Sequence[int]) -> None:
+        """Let elements determine the timestamp of the next pane."""
+        windowing, window = self._config.windowing, state.namespace.window
+        if windowing.timestamp_combiner is TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED:
+            transform = windowing.window_fn.get_transformed_output_time
+            timestamps = [transform(window, Timestamp(micros=time)).micros for time in timestamps]
+        state.stamp_elements(timestamps, self._watermark, windowing.timestamp_combiner)
+
+    # Retractions: put aside, then taken back after the last element
+
+    def _without_retractions(self, batch: Batch) -> Batch:
+        """The elements of a batch; retractions are put aside."""
+        elements: list[tuple[object, int]] = []
+        for value, timestamp in batch.rows():
+            (self._retractions if _is_retraction(value) else elements).append((value, timestamp))
+        return _batch(elements)
+
+    def _remove(self, arrival: WindowInput) -> None:
+        """Remove retracted elements from a window, which falls apart if it no longer merges without them."""
+        windows, context, namespace = self._windows, self.context, arrival.namespace
+        state = windows.find(namespace)
+        if state is None and not is_closed(namespace.closes, self._watermark):
+            context.count(UNMATCHED_RETRACTIONS, arrival.elements)
+            return
+        if state is None or state.progress is FINISHED:
+            self._drop(namespace, arrival.lost)
+            return
+        found = self._config.contents.remove(state, arrival.items, context)
+        if found < arrival.elements:
+            context.count(UNMATCHED_RETRACTIONS, arrival.elements - found)
+        if found:
+            state.remove(found)
+            for part in windows.split(state):
+                self._inform_trigger(part, found, ())
+
+    # Triggers: asked after the last element, at the end of a window, and at wall times
+
+    def _end_elements(self) -> None:
+        """After the last element: merge windows, take elements back, ask the triggers; at the elements' watermark."""
+        if self._unmerged:
+            parts, self._unmerged = self._unmerged, []
+            self._apply(joined_arrivals(parts), self._add)
+        if self._retractions:
+            batch, self._retractions = _batch(self._retractions), []
+            self._apply(self._sort_retractions(batch.values, batch.timestamps, self._watermark), self._remove)
+        windows, self._awaiting_trigger = self._awaiting_trigger, []
+        for state in windows:
+            if state.fresh and not state.removed:
+                self._ask(state, self._watermark)
+
+    def fire(self, timer: Timer) -> None:
+        """Process the end, the closing or the wall time of a window."""
+        self._end_elements()
+        state = self._windows.find(self._config.namespaces.of_tag(timer.tag))
+        if state is None:
+            return
+        state.timer_fired(timer.domain)
+        if timer.domain is TimeDomain.LOW_WATERMARK:
+            self._reach(state)
+            return
+        self._ask(state, self.context.watermark)
+        if not state.removed:
+            self._windows.set_wake(state)
+
+    def _reach(self, state: WindowState) -> None:
+        """Process a window whose end or closing the watermark has reached."""
+        watermark = self.context.watermark
+        self._panes.now = state.due
+        if is_closed(state.namespace.closes, watermark):
+            self._close(state)
+            return
+        state.end()
+        self._ask(state, watermark)
+        if not state.fresh:
+            state.miss_on_time()
+
+    def _ask(self, state: WindowState, watermark: int) -> None:
+        """Ask the trigger; if it fires, emit a pane, and purge the contents if no later pane has them."""
+        config, trigger = self._config, self._config.trigger
+        moment = self._windows.moment(state.namespace, watermark)
+        if state.progress is FINISHED or not trigger.should_fire(state.progress, moment):
+            return
+        progress = trigger.on_fire(state.progress, moment)
+        finished = progress is FINISHED
+        self._panes.emit(state, early=not moment.past_end, is_last=finished, triggered=True)
+        state.fire(progress)
+        if finished or config.discarding:
+            config.contents.discard(state, self.context)
+        if finished:
+            self._windows.finish(state)
+        self._windows.set_wake(state)
+
+    # End of the window, and of the bundle
+
+    def _close(self, state: WindowState) -> None:
+        """Close a window: emit the rest and delete its state."""
+        if state.progress is not FINISHED:
+            triggered = False
+            if not state.fresh:
+                moment = self._windows.moment(state.namespace, self.context.watermark)
+                triggered = self._config.trigger.should_fire(state.progress, moment)
+            self._panes.emit(state, early=False, is_last=True, triggered=triggered)
+        self._config.contents.discard(state, self.context)
+        self._windows.free(state)
+
+    def finish(self, output_stream: str) -> None:
+        """Process windows that end or close within the bundle, send the panes, store the windows that stay."""
+        self._end_elements()
+        watermark = self.context.watermark
+        due = [state for state in self._windows if state.due <= watermark]
+        for state in sorted(due, key=_due) if len(due) > 1 else due:
+            self._reach(state)
+        for state in self._windows:
+            if state.changed:
+                self._windows.store(state)
+        self._panes.send(output_stream)
+
+
+_due = cast(Callable[[WindowState], int], attrgetter("due"))
+
+
+def _batch(elements: list[tuple[object, int]]) -> Batch:
+    return Batch([value for value, _ in elements], [timestamp for _, timestamp in elements])
+
+
+def _is_retraction(value: object) -> bool:
+    return is_retraction(cast("tuple[object, tuple[object, object, object]]", value)[1][2])

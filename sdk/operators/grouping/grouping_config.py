@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.combinefns.combine_fn import has_inverse
 from headrace.sdk.model.element_form import GroupingInputForm
-from headrace.sdk.operators.grouping.retractable_contents import RetractableContents
-from headrace.sdk.operators.grouping.window_contents import Contents, LiftedReduction, Reduction, ValueBuffer
+from headrace.sdk.operators.grouping.window_contents import (
+    Contents,
+    LiftedReduction,
+    Reduction,
+    RetractableContents,
+    ValueBuffer,
+)
 from headrace.sdk.triggers import AccumulationMode, Trigger
 from headrace.sdk.windows.window_namespace import WindowNamespaces
 from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior, Windowing

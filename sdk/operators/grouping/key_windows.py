@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
-from functools import lru_cache, reduce
+from functools import lru_cache
 
 from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.topology.computation import Context
 from headrace.lowlevel.topology.timer import TimeDomain
-from headrace.sdk.operators.grouping.emitted_panes import EmittedPane, EmittedPanes
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.merging import Merged, merge_windows
-from headrace.sdk.operators.grouping.retractable_contents import RetractableContents
+from headrace.sdk.operators.grouping.pane_output import EmittedPane, EmittedPanes
 from headrace.sdk.operators.grouping.window_assignment import WindowInput
+from headrace.sdk.operators.grouping.window_contents import RetractableContents
 from headrace.sdk.operators.grouping.window_state import WindowState
 from headrace.sdk.triggers import Moment
 from headrace.sdk.windows import Sessions
@@ -37,17 +37,12 @@ class KeyWindows:
     def __iter__(self) -> Iterator[WindowState]:
         return iter(self._open.values())
 
-    @property
-    def emitted_panes(self) -> EmittedPanes:
-        """The stored panes that the windows may have to retract; made when asked for, as few groupings have them."""
-        return EmittedPanes(self._context)
-
     def find(self, namespace: WindowNamespace) -> WindowState | None:
         """A window's state; None if there is none."""
         return self._open.get(namespace.code) or self._load(namespace)
 
     def find_or_open(self, namespace: WindowNamespace) -> WindowState | None:
-        """A window's state, new if there is none; None if the window is closed."""
+        """A window's state, new if there is none; None if the window is closed, so that its elements are late."""
         state = self._open.get(namespace.code)
         if state is not None:
             return state
@@ -56,43 +51,33 @@ class KeyWindows:
         return self._load(namespace) or self._begin(namespace)
 
     def _begin(self, namespace: WindowNamespace) -> WindowState:
-        state = self._open[namespace.code] = WindowState(namespace)
-        if self.watermark < namespace.end:
-            state.due = namespace.end
-        else:
-            state.due = namespace.closes
-            state.timely = False
+        state = self._open[namespace.code] = WindowState(namespace, self.watermark)
         return state
 
     def _load(self, namespace: WindowNamespace) -> WindowState | None:
         data = self._context.read(namespace.cell) if self._dormant is None else self._dormant.pop(namespace.code, None)
         if data is None:
             return None
-        state = self._open[namespace.code] = WindowState.decode(namespace, data)
-        if not state.finished:
-            state.content = self._config.contents.unpack(state.content)
+        state = self._open[namespace.code] = WindowState.decode(namespace, data, self._config.contents.unpack)
         return state
 
     # Merging
 
-    def merge(self, arrivals: list[WindowInput], disjoint: bool) -> tuple[list[WindowInput], list[WindowInput]]:
-        """Merge windows as new elements require it.
+    def merge(self, arrivals: list[WindowInput], disjoint: bool) -> list[WindowInput]:
+        """Merge windows as new elements require it, and return the elements by merged window.
 
-        Returns the elements by merged window, and the elements that are late because their own window is closed.
         `disjoint` says that the new elements' windows do not merge among themselves.
         """
-        late = [arrival for arrival in arrivals if is_closed(arrival.namespace.closes, self.watermark)]
-        in_time = [arrival for arrival in arrivals if not is_closed(arrival.namespace.closes, self.watermark)]
-        windows = self._mergeable(in_time)
-        if not windows and (disjoint or len(in_time) < 2):
-            return in_time, late
-        windows.update((arrival.namespace.code, arrival.namespace) for arrival in in_time)
+        windows = self._mergeable(arrivals)
+        if not windows and (disjoint or len(arrivals) < 2):
+            return arrivals
+        windows.update((arrival.namespace.code, arrival.namespace) for arrival in arrivals)
         merged_into: dict[bytes, WindowNamespace] = {}
         for merged in merge_windows(self._config.windowing.window_fn, self._config.namespaces, list(windows.values())):
             if len(merged.parts) > 1 or merged.parts[0].code != merged.namespace.code:
                 self._join(merged)
             merged_into.update((part.code, merged.namespace) for part in merged.parts)
-        return [arrival._replace(namespace=merged_into[arrival.namespace.code]) for arrival in in_time], late
+        return [arrival._replace(namespace=merged_into[arrival.namespace.code]) for arrival in arrivals]
 
     def _mergeable(self, arrivals: list[WindowInput]) -> dict[bytes, WindowNamespace]:
         """The windows of the key that new elements may merge with, by code."""
@@ -123,21 +108,11 @@ class KeyWindows:
         parts = [state for part in namespaces.values() if (state := self.find(part)) is not None]
         if not parts:
             return
-        target = next((part for part in parts if part.namespace.code == namespace.code), None)
-        if target is None:
-            target = self._open[namespace.code] = WindowState(namespace)
+        target = next((part for part in parts if part.namespace.code == namespace.code), None) or self._begin(namespace)
         moment = self.moment(namespace, self.watermark)
-        stamps = [part.stamp for part in parts if part.stamp is not None]
-        target.progress = config.trigger.on_merge([part.progress for part in parts], moment)
+        progress = config.trigger.on_merge([part.progress for part in parts], moment)
         config.contents.merge(target, parts)
-        target.fresh = sum(part.fresh for part in parts)
-        target.live = sum(part.live for part in parts)
-        # A window has at most one ON_TIME pane.
-        awaits_on_time = not target.nonspeculative and any(part.timely for part in parts)
-        target.timely = not moment.past_end or awaits_on_time
-        target.stamp = reduce(config.windowing.timestamp_combiner.combine, stamps) if stamps else None
-        target.due = namespace.closes if moment.past_end else namespace.end
-        target.changed = True
+        target.join(parts, progress, config.windowing.timestamp_combiner, moment.past_end)
         self._move_panes(parts, target)
         for part in parts:
             if part is not target:
@@ -146,12 +121,9 @@ class KeyWindows:
 
     def _move_panes(self, parts: list[WindowState], target: WindowState) -> None:
         """Let one window retract the panes that several windows have emitted."""
-        panes = [pane for part in parts if part.shown for pane in self.emitted_panes.take(part.namespace)]
-        for part in parts:
-            part.shown = False
-        if panes:
-            self.emitted_panes.put(target.namespace, panes)
-            target.shown = True
+        emitted = EmittedPanes(self._context)
+        if panes := [pane for part in parts for pane in emitted.take(part)]:
+            emitted.put(target, panes)
 
     def split(self, state: WindowState) -> list[WindowState]:
         """Split a merged window from which elements were removed; returns the windows that are left.
@@ -171,8 +143,7 @@ class KeyWindows:
         )
         if [merged.namespace.code for merged in groups] == [state.namespace.code]:
             return [state]
-        panes = self.emitted_panes.take(state.namespace) if state.shown else []
-        state.shown = False
+        panes = EmittedPanes(self._context).take(state)
         contents.discard(state, self._context)
         self.free(state)
         parts = [self._part_of(state, merged, members) for merged in groups]
@@ -181,36 +152,25 @@ class KeyWindows:
 
     def _inherit(self, parts: list[WindowState], whole: WindowState, panes: list[EmittedPane]) -> None:
         """Pass timestamp, emitted panes and pane numbers of a split window on to its parts."""
-        first = parts[0]
-        first.stamp = whole.stamp
+        first, emitted = parts[0], EmittedPanes(self._context)
+        first.inherit_stamp(whole)
         if panes:
-            if first.shown:
-                panes = [*self.emitted_panes.take(first.namespace), *panes]
-            self.emitted_panes.put(first.namespace, panes)
-            first.shown = True
+            emitted.put(first, [*emitted.take(first), *panes])
         for part in parts:
             if part.namespace.code == whole.namespace.code:
-                part.index, part.nonspeculative = whole.index, whole.nonspeculative
+                part.inherit_numbers(whole)
 
     def _part_of(self, whole: WindowState, merged: Merged, members: dict[bytes, list[object]]) -> WindowState:
         """One part of a split window, with its elements; `members` are the elements by code of their own window."""
         namespace, config = merged.namespace, self._config
-        moment = self.moment(namespace, self.watermark)
         # There may be a fully retracted window with the same bounds, which has not emitted its retraction yet.
         part = self.find(namespace)
-        progresses = [whole.progress]
-        if part is None:
-            part = self._open[namespace.code] = WindowState(namespace)
-            part.due = namespace.closes if moment.past_end else namespace.end
-            part.timely = not moment.past_end
-        else:
-            progresses.append(part.progress)
+        progresses = [whole.progress] if part is None else [whole.progress, part.progress]
+        part = part or self._begin(namespace)
         items = [member for window in merged.parts for member in members[window.code]]
         config.contents.add(part, items)
-        part.live += len(items)
-        part.fresh += len(items)
-        part.progress = config.trigger.on_merge(progresses, moment)
-        part.changed = True
+        part.add(len(items))
+        part.progress_to(config.trigger.on_merge(progresses, self.moment(namespace, self.watermark)))
         self.set_wake(part)
         return part
 
@@ -219,11 +179,9 @@ class KeyWindows:
 
         A merging window is freed instead: later elements begin a new window.
         """
-        state.stamp = None
-        state.due = state.namespace.closes
+        state.finish()
         if state.shown:
-            self.emitted_panes.forget(state.namespace)
-            state.shown = False
+            EmittedPanes(self._context).forget(state)
         if self._config.merging:
             self.free(state)
 
@@ -234,14 +192,14 @@ class KeyWindows:
         namespace, context = state.namespace, self._context
         if state.timer != state.due:
             context.set_timer(namespace.tag, state.due)
-            state.timer = state.due
         hold = state.wanted_hold
         if hold != state.held:
             if hold is None:
                 context.release(namespace.tag)
             else:
                 context.hold(hold, namespace.tag)
-            state.held = hold
+        if state.timer != state.due or hold != state.held:
+            state.set_marks(hold)
         packed = None if state.finished else self._config.contents.pack(state, context)
         try:
             record = state.encode(packed)
@@ -275,8 +233,8 @@ class KeyWindows:
         if state.stored:
             context.write(namespace.cell, None)
         if state.shown:
-            self.emitted_panes.forget(namespace)
-        state.removed = True
+            EmittedPanes(context).forget(state)
+        state.free()
         del self._open[namespace.code]
 
     def set_wake(self, state: WindowState) -> None:
@@ -289,8 +247,7 @@ class KeyWindows:
                 self._context.delete_timer(state.namespace.tag, TimeDomain.WALL_TIME)
             else:
                 self._context.set_timer(state.namespace.tag, wake, TimeDomain.WALL_TIME)
-            state.wake = wake
-            state.changed = True
+            state.wake_at(wake)
 
     def moment(self, namespace: WindowNamespace, watermark: int) -> Moment:
         """What a trigger sees of a window when the watermark is at `watermark`, microseconds UTC."""

@@ -1,30 +1,80 @@
-"""How: the panes of one key's windows, from the trigger that fires to the output stream (Streaming 102).
+"""How: the panes of one key's windows, from the trigger that fires to the output stream (Streaming 102, table 1).
 
 All panes and retractions of a per-key grouping are made here. They are sent at the end of the bundle, in the order of
-the watermarks at which their windows fired.
+the watermarks at which their windows fired. Panes that may have to be retracted are stored in cells of their own, which
+are written only when a pane fires; the record of a window is written with every bundle.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.topology.computation import Context
-from headrace.sdk.model.panes import PaneInfoTiming, pane_of_window
-from headrace.sdk.operators.grouping.emitted_panes import EmittedPane
+from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming, pane_info, pane_of_window
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
-from headrace.sdk.operators.grouping.key_windows import KeyWindows
 from headrace.sdk.operators.grouping.window_state import WindowState
 
 EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
+_SHOWN = b"s"
+"""First byte of the names of cells with panes; the window's code follows."""
+
+
+class EmittedPane(NamedTuple):
+    """A pane that a window has emitted."""
+
+    value: object
+    code: bytes
+    """Code of the pane's window; another window retracts the pane if windows have merged since."""
+    pane: PaneInfo
+    timestamp: int
+    """Microseconds UTC."""
+
+    @property
+    def retraction(self) -> PaneInfo:
+        """The `PaneInfo` of the pane's retraction."""
+        pane = self.pane
+        return pane_info(pane.is_first, pane.is_last, pane.timing, pane.index, pane.nonspeculative_index, True)
+
+
+class EmittedPanes:
+    """Stores the panes that the windows of a key have emitted and may have to retract; `context` is the key's."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def take(self, state: WindowState) -> list[EmittedPane]:
+        """Remove and return the panes of a window."""
+        if not state.shown:
+            return []
+        cell = _SHOWN + state.namespace.code
+        data = self._context.read(cell)
+        assert data is not None, f"window {state.namespace.window} has panes in {cell!r}"
+        self.forget(state)
+        return [EmittedPane(*fields) for fields in loads(data)]
+
+    def put(self, state: WindowState, panes: Sequence[EmittedPane]) -> None:
+        """Store the panes of a window in place of those stored before."""
+        data = dumps([tuple(pane) for pane in panes])
+        self._context.write(_SHOWN + state.namespace.code, data)
+        state.show(True)
+
+    def forget(self, state: WindowState) -> None:
+        """Delete the stored panes of a window, which has some."""
+        self._context.write(_SHOWN + state.namespace.code, None)
+        state.show(False)
 
 
 class PaneOutput:
     """Collects the panes of a key until the end of a bundle; `context` is the key's."""
 
-    __slots__ = ("_config", "_context", "_fired_at", "_timestamps", "_values", "_windows", "now")
+    __slots__ = ("_config", "_context", "_fired_at", "_timestamps", "_values", "now")
 
-    def __init__(self, config: GroupingConfig, windows: KeyWindows, context: Context) -> None:
-        self._config, self._windows, self._context = config, windows, context
-        self.now = windows.watermark
+    def __init__(self, config: GroupingConfig, context: Context) -> None:
+        self._config, self._context = config, context
+        self.now = context.watermark
         """The watermark at which the next panes fire, microseconds UTC; panes are sent in this order."""
         self._values: list[object] = []
         self._timestamps: list[int] = []
@@ -47,10 +97,8 @@ class PaneOutput:
                 self._retract(state)
             if state.live or not config.takes_back or self._corrects(state):
                 self._show(state, timing, is_last)
-        state.fresh = 0
         # Accumulated elements count for the timestamps of all panes up to the one at the end of the window.
-        if config.discarding or not early or not config.has_ontime_pane:
-            state.stamp = None
+        state.begin_pane(keeps_stamp=early and config.has_ontime_pane and not config.discarding)
 
     def _corrects(self, state: WindowState) -> bool:
         """Whether the result of no elements corrects an earlier pane, which no retraction takes back."""
@@ -65,15 +113,13 @@ class PaneOutput:
         self._add((value, namespace.window, pane), timestamp)
         state.count_pane(timing is EARLY)
         if self._config.retracting and not is_last:
-            self._windows.emitted_panes.put(namespace, [EmittedPane(value, namespace.code, pane, timestamp)])
-            state.shown = True
+            EmittedPanes(self._context).put(state, [EmittedPane(value, namespace.code, pane, timestamp)])
 
     def _retract(self, state: WindowState) -> None:
         """Emit the retractions of the window's stored panes."""
         namespaces = self._config.namespaces
-        for pane in self._windows.emitted_panes.take(state.namespace):
+        for pane in EmittedPanes(self._context).take(state):
             self._add((pane.value, namespaces.of_code(pane.code).window, pane.retraction), pane.timestamp)
-        state.shown = False
 
     def _add(self, value: object, timestamp: int) -> None:
         self._values.append(value)

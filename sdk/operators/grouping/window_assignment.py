@@ -38,6 +38,17 @@ class WindowInput(NamedTuple):
     timestamps: list[int] | None
     """Event times of the elements, microseconds UTC; None if the timestamps of panes do not depend on them."""
 
+    def as_members(self) -> WindowInput:
+        """The same elements, each as a `Member`: with the code of the window in which it arrived."""
+        code = self.namespace.code
+        return self._replace(items=[(item, code) for item in self.items])
+
+    def joined(self, other: WindowInput) -> WindowInput:
+        """These elements and others of the same window."""
+        times = None if other.timestamps is None else [*(self.timestamps or ()), *other.timestamps]
+        items = self.items + other.items
+        return WindowInput(self.namespace, items, self.elements + other.elements, self.lost + other.lost, times)
+
 
 class Arrivals(NamedTuple):
     """The elements of a bundle by window."""
@@ -59,6 +70,15 @@ def joined_arrivals(parts: Sequence[Arrivals]) -> Arrivals:
         return parts[0]
     by_window = [arrival for part in parts for arrival in part.by_window]
     return Arrivals(by_window, [late for part in parts for late in part.late])
+
+
+def joined_by_window(arrivals: Sequence[WindowInput]) -> list[WindowInput]:
+    """The same elements with one entry for each window."""
+    by_window: dict[bytes, WindowInput] = {}
+    for arrival in arrivals:
+        before = by_window.get(arrival.namespace.code)
+        by_window[arrival.namespace.code] = arrival if before is None else before.joined(arrival)
+    return list(by_window.values())
 
 
 Sorter: TypeAlias = Callable[[Sequence[object], Times, int], Arrivals]
@@ -219,6 +239,8 @@ class _Sessions:
         while late < len(order) and is_closed(closes_at(timestamps[order[late]] + gap), watermark):
             late += 1
         runs = [self._run(values, timestamps, run) for run in self._runs(timestamps, order[late:])]
+        if not late:
+            return Arrivals(runs, disjoint=True)
         dropped = [(self._namespace(timestamps, run), len(run)) for run in self._runs(timestamps, order[:late])]
         return Arrivals(runs, dropped, disjoint=True)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.topology.computation import Context
-from headrace.sdk.combinefns.accumulators import Combiner, private_copy
-from headrace.sdk.operators.grouping.multiset import without
+from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
 
 _VALUES = b"v"
@@ -53,41 +54,39 @@ class Reduction:
 
     def add(self, state: WindowState, items: list[object]) -> None:
         """See `Contents`."""
-        content = self._combine.create_accumulator() if state.content is EMPTY else self._own(state)
+        content = self._combine.create_accumulator() if state.content is EMPTY else state.own_content()
         if len(items) == 1:
-            state.content = self._combine.add_input(content, items[0])
+            state.hold_content(self._combine.add_input(content, items[0]))
         else:
-            state.content = self._combine.add_inputs(content, items)
+            state.hold_content(self._combine.add_inputs(content, items))
 
     def remove(self, state: WindowState, items: list[object], context: Context) -> int:
         """See `Contents`."""
         found = items[: state.live]
         if found:
-            content = self._own(state)
+            content = state.own_content()
             for item in found:
                 content = self._combine.remove_input(content, item)
-            state.content = content
+            state.hold_content(content)
         return len(found)
 
     def merge(self, target: WindowState, parts: Sequence[WindowState]) -> None:
         """See `Contents`."""
-        accumulators = [self._own(part) for part in parts if part.content is not EMPTY]
+        accumulators = [part.own_content() for part in parts if part.content is not EMPTY]
         if len(accumulators) > 1:
-            target.content = self._combine.merge_accumulators(accumulators)
+            target.hold_content(self._combine.merge_accumulators(accumulators))
         else:
-            target.content = accumulators[0] if accumulators else EMPTY
+            target.hold_content(accumulators[0] if accumulators else EMPTY)
 
     def result(self, state: WindowState, context: Context) -> object:
         """See `Contents`."""
         if state.content is EMPTY:
             return self._combine.extract_output(self._combine.create_accumulator())
-        state.shared = True
-        return self._combine.extract_output(state.content)
+        return self._combine.extract_output(state.share_content())
 
     def discard(self, state: WindowState, context: Context) -> None:
         """See `Contents`."""
-        state.content = EMPTY
-        state.shared = False
+        state.empty()
 
     def pack(self, state: WindowState, context: Context) -> object:
         """See `Contents`."""
@@ -95,18 +94,11 @@ class Reduction:
 
     def packed(self, state: WindowState) -> object:
         """`pack` without a context: the record holds the whole content."""
-        return None if state.content is EMPTY else (self._combine.compact(self._own(state)),)
+        return None if state.content is EMPTY else (self._combine.compact(state.own_content()),)
 
     def unpack(self, packed: object) -> object:
         """See `Contents`."""
         return packed[0] if isinstance(packed, tuple) else EMPTY
-
-    def _own(self, state: WindowState) -> object:
-        """The accumulator; a copy if a pane or another window may hold the same object."""
-        if state.shared:
-            state.content = private_copy(state.content)
-        state.shared = False
-        return state.content
 
 
 class LiftedReduction(Reduction):
@@ -115,11 +107,11 @@ class LiftedReduction(Reduction):
     def add(self, state: WindowState, items: list[object]) -> None:
         """See `Contents`."""
         if state.content is EMPTY and len(items) == 1:
-            state.content = items[0]
-            state.shared = True
+            state.hold_content(items[0])
+            state.share_content()
         else:
-            items.insert(0, self._combine.create_accumulator() if state.content is EMPTY else self._own(state))
-            state.content = self._combine.merge_accumulators(items)
+            items.insert(0, self._combine.create_accumulator() if state.content is EMPTY else state.own_content())
+            state.hold_content(self._combine.merge_accumulators(items))
 
 
 class Chunks:
@@ -155,21 +147,21 @@ class ValueBuffer:
         if isinstance(state.content, Chunks):
             state.content.pending.extend(items)
         else:
-            state.content = Chunks([], items)
+            state.hold_content(Chunks([], items))
 
     def remove(self, state: WindowState, items: list[object], context: Context) -> int:
         """See `Contents`. Reads all values of the window, and writes the remaining ones again."""
         values = self.values(state, context)
         left = without(values, items)
-        self.discard(state, context)
-        state.content = Chunks([], left)
+        self._delete_cells(state, context)
+        state.hold_content(Chunks([], left))
         return len(values) - len(left)
 
     def merge(self, target: WindowState, parts: Sequence[WindowState]) -> None:
         """See `Contents`."""
         chunks = [part.content for part in parts if isinstance(part.content, Chunks)]
         stored = [cells for each in chunks for cells in each.stored]
-        target.content = Chunks(stored, [value for each in chunks for value in each.pending])
+        target.hold_content(Chunks(stored, [value for each in chunks for value in each.pending]))
 
     def result(self, state: WindowState, context: Context) -> object:
         """See `Contents`."""
@@ -188,10 +180,8 @@ class ValueBuffer:
 
     def discard(self, state: WindowState, context: Context) -> None:
         """See `Contents`."""
-        if isinstance(state.content, Chunks):
-            for cell in state.content.cells():
-                context.write(cell, None)
-        state.content = EMPTY
+        self._delete_cells(state, context)
+        state.empty()
 
     def pack(self, state: WindowState, context: Context) -> object:
         """See `Contents`."""
@@ -200,12 +190,17 @@ class ValueBuffer:
         stored, pending = state.content.stored, state.content.pending
         if pending:
             self._append(state.namespace.code, stored, pending, context)
-            state.content = Chunks(stored, [])
+            state.hold_content(Chunks(stored, []))
         return stored
 
     def unpack(self, packed: object) -> object:
         """See `Contents`."""
         return Chunks(packed, []) if isinstance(packed, list) else EMPTY
+
+    def _delete_cells(self, state: WindowState, context: Context) -> None:
+        if isinstance(state.content, Chunks):
+            for cell in state.content.cells():
+                context.write(cell, None)
 
     def _append(
         self, code: bytes, stored: list[tuple[bytes, int, int]], pending: list[object], context: Context
@@ -221,6 +216,37 @@ class ValueBuffer:
             stored.append((code, number, number + 1))
 
 
+Member = tuple[object, bytes]
+"""A value and the code of the window in which it arrived."""
+
+
+class RetractableContents(ValueBuffer):
+    """Keeps the values; if windows merge, each with its own window, as a session may split when a value is removed.
+
+    A `CombineFn` is applied to all values again for each pane.
+    """
+
+    def __init__(self, merging: bool, combine: Combiner | None) -> None:
+        super().__init__(merging)
+        self._combine = combine
+        if merging:
+            self.kind = "values with their windows"
+
+    def result(self, state: WindowState, context: Context) -> object:
+        """See `Contents`."""
+        values = self.values(state, context)
+        if self._merging:
+            values = [value for value, _ in cast("list[Member]", values)]
+        if self._combine is None:
+            return values
+        combine = self._combine
+        return combine.extract_output(combine.add_inputs(combine.create_accumulator(), values))
+
+    def members(self, state: WindowState, context: Context) -> list[Member]:
+        """The values of a window, each with the window in which it arrived."""
+        return cast("list[Member]", self.values(state, context))
+
+
 def stored_values(code: bytes, values: list[object]) -> tuple[object, dict[bytes, bytes]]:
     """The content of a window that holds values, as `ValueBuffer.pack` returns it, and its cells by name."""
     return [(code, 0, 1)], {_cell(code, 0): dumps(values)}
@@ -228,3 +254,40 @@ def stored_values(code: bytes, values: list[object]) -> tuple[object, dict[bytes
 
 def _cell(code: bytes, number: int) -> bytes:
     return _VALUES + code + number.to_bytes(4, "big")
+
+
+def without(values: Sequence[object], removed: Sequence[object]) -> list[object]:
+    """The values minus the removed values: each removed value takes away at most one equal value.
+
+    >>> without([1, 2, 2, 3], [2, 7])
+    [1, 2, 3]
+    >>> without([[1], [2]], [[1]])
+    [[2]]
+    """
+    try:
+        to_remove = Counter(removed)
+        return [value for value in values if not _remove(to_remove, value)]
+    except TypeError:
+        # Some values are not hashable.
+        rest = list(values)
+        for target in removed:
+            index = next((index for index, value in enumerate(rest) if _equal(value, target)), None)
+            if index is not None:
+                del rest[index]
+        return rest
+
+
+def _remove(to_remove: Counter[object], value: object) -> bool:
+    """Whether a value is to be removed; if so, the counter decreases by one."""
+    if not to_remove.get(value):
+        return False
+    to_remove[value] -= 1
+    return True
+
+
+def _equal(value: object, other: object) -> bool:
+    try:
+        return bool(value == other)
+    except ValueError:
+        # Comparing NumPy arrays gives an array.
+        return pickle.dumps(value) == pickle.dumps(other)

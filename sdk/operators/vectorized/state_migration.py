@@ -96,7 +96,7 @@ def store_windows(config: GroupingConfig, windows: Iterable[StoredWindow], delta
         delta.keys[key_hash] = key
         marks = {0: state.timer, int(TimeDomain.WALL_TIME): state.wake}
         if not state.finished:
-            state.held = state.wanted_hold
+            state.set_marks(state.wanted_hold)
             marks[HOLD] = state.held
         delta.cells[key_hash, namespace.cell] = state.encode(None if state.finished else contents.packed(state))
         delta.marks.update(
@@ -142,9 +142,7 @@ def _records_of_elements(config: GroupingConfig, context: IntervalContext) -> No
         by_window.setdefault(name, []).extend(values)
     delta = context.delta
     for (key_hash, key, start, end), values in by_window.items():
-        state = WindowState(config.namespaces.of_bounds(start, end))
-        state.fresh = state.live = len(values)
-        state.timer = state.due = end
+        state = WindowState.of_segment(config.namespaces.of_bounds(start, end), end, (len(values), len(values)))
         packed, cells = stored_values(state.namespace.code, values)
         delta.keys[key_hash] = key
         delta.cells.update({(key_hash, cell): data for cell, data in cells.items()})
@@ -171,7 +169,4 @@ def _forget(stored: Delta, delta: Delta) -> None:
 
 
 def _state(config: GroupingConfig, cell: bytes, data: bytes) -> WindowState:
-    state = WindowState.decode(config.namespaces.of_code(cell.removeprefix(RECORD)), data)
-    if not state.finished:
-        state.content = config.contents.unpack(state.content)
-    return state
+    return WindowState.decode(config.namespaces.of_code(cell.removeprefix(RECORD)), data, config.contents.unpack)

@@ -96,11 +96,8 @@ class _Segments:
             self._accumulated.accumulators(lines),
             strict=True,
         ):
-            state = WindowState(self._config.namespaces.of_bounds(start, end))
-            state.content = accumulator
-            state.fresh = state.live = elements
-            state.timer = state.due = end
-            yield StoredWindow(key_hash, key, state)
+            namespace = self._config.namespaces.of_bounds(start, end)
+            yield StoredWindow(key_hash, key, WindowState.of_segment(namespace, end, (elements, elements), accumulator))
 
     def _of_lines(self, lines: WindowTable) -> Iterator[StoredWindow]:
         """States of windows that have several panes; the line of the latest epoch is valid for each key and window."""
@@ -122,15 +119,16 @@ class _Segments:
     def _of_line(self, accumulator: object, due: int, numbers: Sequence[int]) -> WindowState:
         start, end, count, fresh, index, nonspeculative, wake, *flags = numbers
         timely, ended, finished = map(bool, flags)
-        state = WindowState(self._config.namespaces.of_bounds(start, end))
-        state.content = accumulator if count else EMPTY
-        state.fresh, state.live = fresh, count
-        state.index, state.nonspeculative, state.timely = index, nonspeculative, timely
-        state.timer = state.due = due
         waits = None if wake == NEVER else wake
-        state.progress = NO_MORE if finished else progress_of(self._config.trigger, fresh, waits, ended)
-        state.wake = None if finished else waits
-        return state
+        return WindowState.of_segment(
+            self._config.namespaces.of_bounds(start, end),
+            due,
+            (fresh, count),
+            accumulator if count else EMPTY,
+            (index, nonspeculative, timely),
+            NO_MORE if finished else progress_of(self._config.trigger, fresh, waits, ended),
+            None if finished else waits,
+        )
 
 
 def _columns(lines: WindowTable) -> Iterator[tuple[int, ...]]:
