@@ -15,9 +15,10 @@ FIELDS = set(WindowState.__annotations__)
 def _written(tree: ast.AST) -> Iterator[ast.Attribute]:
     """Attributes of objects other than `self` that are assigned or deleted."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
-                yield node
+        if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
+            continue
+        if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+            yield node
 
 
 def test_nobody_else_writes_its_fields() -> None:
