@@ -98,7 +98,7 @@ class PaneOutput:
             if state.live or not config.takes_back or self._corrects(state):
                 self._show(state, timing, is_last)
         # Accumulated elements count for the timestamps of all panes up to the one at the end of the window.
-        state.begin_pane(keeps_stamp=early and config.has_ontime_pane and not config.discarding)
+        state.begin_pane(early, keeps_stamp=early and config.has_ontime_pane and not config.discarding)
 
     def _corrects(self, state: WindowState) -> bool:
         """Whether the result of no elements corrects an earlier pane, which no retraction takes back."""

@@ -150,11 +150,12 @@ class ValueBuffer:
             state.hold_content(Chunks([], items))
 
     def remove(self, state: WindowState, items: list[object], context: Context) -> int:
-        """See `Contents`. Reads all values of the window, and writes the remaining ones again."""
+        """See `Contents`. Reads all values of the window, and writes the remaining ones again if any was found."""
         values = self.values(state, context)
         left = without(values, items)
-        self._delete_cells(state, context)
-        state.hold_content(Chunks([], left))
+        if len(left) < len(values):
+            self._delete_cells(state, context)
+            state.hold_content(Chunks([], left))
         return len(values) - len(left)
 
     def merge(self, target: WindowState, parts: Sequence[WindowState]) -> None:

@@ -31,7 +31,7 @@ class WindowState:
 
     - `due` is the end of the window until the window has ended or its trigger has finished, then its closing.
     - `timely` is false after a pane that was not EARLY, so that a window has at most one ON_TIME pane. It is also false
-      if the window has ended without new elements, so that a later element cannot hold the output watermark back.
+      if an ended window has no new elements, so that a later element cannot hold the output watermark back.
     - `live` is the number of elements in `content`; it is 0 if the content is `EMPTY`. Elements that a retraction has
       removed are not in it.
     - `fresh` is the number of elements that were added to the content or removed from it since the last pane. It is 0
@@ -161,11 +161,18 @@ class WindowState:
         self.index += 1
         if not early:
             self.nonspeculative += 1
-            self.timely = False
 
-    def begin_pane(self, keeps_stamp: bool) -> None:
-        """Begin the next pane, whose elements are still to come."""
+    def begin_pane(self, early: bool, keeps_stamp: bool) -> None:
+        """Begin the next pane, whose elements are still to come.
+
+        Args:
+            early: Whether the last pane was EARLY. If not, there is no further ON_TIME pane, even if the last one was
+                left out because the window was empty: the output watermark has passed its timestamp.
+            keeps_stamp: Whether the elements so far count for the timestamp of the next pane.
+        """
         self.fresh = 0
+        if not early:
+            self.timely = False
         if not keeps_stamp:
             self.stamp = None
 

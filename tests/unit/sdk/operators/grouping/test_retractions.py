@@ -12,12 +12,19 @@ from headrace.lowlevel import CallSink, Computation, TopologyError
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
 from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
-from headrace.sdk.model.panes import PaneInfoTiming, pane_info
+from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS, PaneInfoTiming, pane_info
 from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.windows.windowing import Windowing
 from headrace.testing.test_stream import TestStream
 from headrace.testing.util import assert_that, equal_to
-from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark, Always, Repeatedly
+from headrace.transforms.trigger import (
+    AccumulationMode,
+    AfterCount,
+    AfterProcessingTime,
+    AfterWatermark,
+    Always,
+    Repeatedly,
+)
 from headrace.transforms.window import (
     FixedWindows,
     GlobalWindow,
@@ -336,3 +343,27 @@ def test_a_window_emptied_before_its_first_pane_puts_out_nothing(grouping, mode)
         return log | beam.WindowInto(FixedWindows(10), accumulation_mode=mode) | grouping
 
     assert values(build) == []
+
+
+@pytest.mark.parametrize("window_fn", [FixedWindows(10), Sessions(10)])
+def test_a_retraction_that_matches_nothing_leaves_stored_values_alone(window_fn):
+    harness = Harness(Grouping(Windowing.of(window_fn), None, GroupingInputForm.WINDOWED, takes_back=True))
+    harness.feed([windowed("stays", 0, 10)])
+    harness.feed([taken_back("never came", 0, 10)])
+    harness.advance(MAX_TIMESTAMP)
+    assert [pane.value for pane in harness.panes] == [["stays"]]
+    assert harness.counters[UNMATCHED_RETRACTIONS] == 1
+    assert not any(harness.stored().values())
+
+
+def test_an_ended_window_that_was_emptied_before_its_first_pane_holds_nothing_back_later():
+    """The harness checks that the output watermark, which passes the window while it is empty, does not go back."""
+    trigger = Repeatedly(AfterProcessingTime(2))
+    windowing = Windowing.of(FixedWindows(10), trigger, AccumulationMode.ACCUMULATING, allowed_lateness=30)
+    harness = Harness(Grouping(windowing, SumFn(), GroupingInputForm.WINDOWED, takes_back=True))
+    harness.feed_and_advance([windowed(5, 0, 10)], 12 * SECOND)
+    harness.feed([taken_back(5, 0, 10)])
+    harness.clock(3 * SECOND)
+    harness.feed([windowed(7, 0, 10)])
+    harness.clock(6 * SECOND)
+    assert [(pane.value, pane.info.timing) for pane in harness.panes] == [(7, PaneInfoTiming.LATE)]
