@@ -28,7 +28,7 @@ from headrace.lowlevel.checkpoint import DeltaFile, FileChain, SnapshotOrder, Sn
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.intervals.balancer import Load
 from headrace.lowlevel.intervals.interval_map import IntervalMap
-from headrace.lowlevel.metric import Metric
+from headrace.lowlevel.metric import TypedMetricName
 from headrace.lowlevel.metric_cells import CounterCell
 from headrace.runners.engine.background_calls import PendingCall, PlainCall, Release
 from headrace.runners.engine.clock import ManualClock
@@ -112,7 +112,7 @@ class Answering:
         report.loads[number] = Load(10, 1_000_000, 0.01)
         for at, name in enumerate(names):
             report.add_counters(name, {"records": 10, "timers": 2})
-            report.metrics[name] = {Metric("counter", "mine", "seen"): CounterCell(10)}
+            report.metrics[name] = {TypedMetricName("counter", "mine", "seen"): CounterCell(10)}
             report.sizes[name] = 40_000
             report.watermarks[name] = spec.clock - 10 * _SECOND
             report.holds[name, number] = (spec.clock - task, b"key %d" % task, "window")

@@ -22,7 +22,7 @@ from benchmarks import paced
 from benchmarks.paced import Arrivals, Guarantees, Pace
 from benchmarks.report import console, print_table, rounded, save
 from benchmarks.session import CORES, start_session
-from headrace.lowlevel.metric import ENGINE, Metric
+from headrace.lowlevel.metric import ENGINE, TypedMetricName
 from headrace.lowlevel.metric_cells import GaugeCell
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.engine.options import EpochProgress, RunOptions
@@ -31,7 +31,7 @@ from headrace.runners.spark import SparkRunner
 _COMBINATIONS = [Guarantees(strong, once) for strong in (True, False) for once in (True, False)]
 _BUCKETS = (10, 20, 30, 40, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 2000, 5000)
 """Upper ends, ms."""
-_WATERMARK = Metric("gauge", ENGINE, "watermark")
+_WATERMARK = TypedMetricName("gauge", ENGINE, "watermark")
 _STAGES = 3
 _POLL_SECONDS = 0.1
 _BAR = 24

@@ -20,7 +20,7 @@ ENGINE = "headrace"
 """The namespace of the engine's own metrics."""
 
 
-class Metric(NamedTuple):
+class TypedMetricName(NamedTuple):
     """The identity of a metric: kind, namespace and name."""
 
     kind: str
@@ -29,7 +29,7 @@ class Metric(NamedTuple):
     name: str
 
 
-MetricValues = dict[str, dict[Metric, Cell]]
+MetricValues = dict[str, dict[TypedMetricName, Cell]]
 """Step -> metric -> its value."""
 
 
@@ -48,9 +48,9 @@ class Collector:
     """The metrics of one attempt at a task. Inside its `with` block it receives all reports of this thread.
 
     >>> with Collector(clock=0) as collector, at("Count"):
-    ...     report(Metric("counter", "words", "short"), 1)
+    ...     report(TypedMetricName("counter", "words", "short"), 1)
     >>> collector.cells
-    {'Count': {Metric(kind='counter', namespace='words', name='short'): CounterCell(total=1)}}
+    {'Count': {TypedMetricName(kind='counter', namespace='words', name='short'): CounterCell(total=1)}}
     """
 
     def __init__(self, clock: int, step_begins: Callable[[Where], None] | None = None) -> None:
@@ -80,7 +80,7 @@ class Collector:
         self.cells.clear()
         self.cells.update(deepcopy(cells))
 
-    def report(self, metric: Metric, value: object) -> None:
+    def report(self, metric: TypedMetricName, value: object) -> None:
         """Update a metric of the step whose code runs."""
         where = self.where
         step = where if isinstance(where, str) else where()
@@ -101,7 +101,7 @@ def collector() -> Collector | None:
     return _current.get()
 
 
-def report(metric: Metric, value: object) -> None:
+def report(metric: TypedMetricName, value: object) -> None:
     """Update a metric of the step whose code runs. Nothing happens outside of tasks."""
     collector = _current.get()
     if collector is not None:
@@ -134,11 +134,13 @@ class at:
                 collector.step_begins(self._before)
 
 
-def added(old: Mapping[str, Mapping[Metric, Cell]], new: Mapping[str, Mapping[Metric, Cell]]) -> MetricValues:
+def added(
+    old: Mapping[str, Mapping[TypedMetricName, Cell]], new: Mapping[str, Mapping[TypedMetricName, Cell]]
+) -> MetricValues:
     """The total of two sets of metrics, of which `new` is the later. Neither is changed.
 
     >>> from headrace.lowlevel.metric_cells import CounterCell
-    >>> count = Metric("counter", "words", "short")
+    >>> count = TypedMetricName("counter", "words", "short")
     >>> added({"Count": {count: CounterCell(1)}}, {"Count": {count: CounterCell(2)}})["Count"][count]
     CounterCell(total=3)
     """
@@ -147,7 +149,7 @@ def added(old: Mapping[str, Mapping[Metric, Cell]], new: Mapping[str, Mapping[Me
     return total
 
 
-def add_metrics(total: MetricValues, new: Mapping[str, Mapping[Metric, Cell]]) -> None:
+def add_metrics(total: MetricValues, new: Mapping[str, Mapping[TypedMetricName, Cell]]) -> None:
     """Add metrics, which stay unchanged, to a total of earlier ones."""
     for step, cells in new.items():
         sums = total.setdefault(step, {})
@@ -156,7 +158,7 @@ def add_metrics(total: MetricValues, new: Mapping[str, Mapping[Metric, Cell]]) -
             sums[metric] = cell if before is None else before.plus(cell)
 
 
-def encode_metrics(cells: Mapping[str, Mapping[Metric, Cell]]) -> bytes:
+def encode_metrics(cells: Mapping[str, Mapping[TypedMetricName, Cell]]) -> bytes:
     """Encode metrics as JSON rows of step, kind, namespace, name and content; empty bytes if there are no metrics."""
     if not cells:
         return b""
@@ -169,11 +171,11 @@ def decode_metrics(data: bytes) -> MetricValues:
     """Decode metrics from `encode_metrics`; empty bytes give no metrics.
 
     >>> from headrace.lowlevel.metric_cells import GaugeCell
-    >>> cells = {"Count": {Metric("gauge", "words", "last"): GaugeCell(3, 60_000_000)}}
+    >>> cells = {"Count": {TypedMetricName("gauge", "words", "last"): GaugeCell(3, 60_000_000)}}
     >>> decode_metrics(encode_metrics(cells)) == cells
     True
     """
     cells: MetricValues = {}
     for step, kind, namespace, name, content in json.loads(data or b"[]"):
-        cells.setdefault(step, {})[Metric(kind, namespace, name)] = KINDS[kind].of(content)
+        cells.setdefault(step, {})[TypedMetricName(kind, namespace, name)] = KINDS[kind].of(content)
     return cells

@@ -16,7 +16,7 @@ from headrace.sdk.recording.recording import Recording, RecordingError
 _log = logging.getLogger(__name__)
 
 
-class RunResult(Protocol):
+class RunOutcome(Protocol):
     """The result of a finished run, as a runner reports it."""
 
     @property
@@ -91,7 +91,7 @@ class PipelineResult:
       Sum: 3 records
     """
 
-    def __init__(self, run: RunResult, recording: Recording | None = None) -> None:
+    def __init__(self, run: RunOutcome, recording: Recording | None = None) -> None:
         self._run = run
         self._recording = recording
 

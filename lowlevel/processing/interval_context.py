@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.metric import ENGINE, Metric, report
+from headrace.lowlevel.metric import ENGINE, TypedMetricName, report
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.records.late_data import Dropped, drop_late
 from headrace.lowlevel.records.record import Batch, Emit
@@ -14,7 +14,7 @@ from headrace.lowlevel.state.state_store import Delta, Mark, StateStore
 from headrace.lowlevel.topology.nodes import Keyed
 from headrace.lowlevel.user_errors import failed_step
 
-_RECORDS_OUT = Metric("counter", ENGINE, "records_out")
+_RECORDS_OUT = TypedMetricName("counter", ENGINE, "records_out")
 
 
 class BundleIntervalContext:

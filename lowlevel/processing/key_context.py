@@ -7,7 +7,7 @@ from heapq import heappop, heappush, merge
 from typing import NamedTuple
 
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.metric import ENGINE, Metric, MetricValues, collector, report
+from headrace.lowlevel.metric import ENGINE, MetricValues, TypedMetricName, collector, report
 from headrace.lowlevel.processing.prefetch import Prefetch
 from headrace.lowlevel.processing.state_cache import SMALLEST, KeyStates, due_at
 from headrace.lowlevel.records.late_data import Dropped, drop_late, is_late
@@ -22,7 +22,7 @@ LONGEST_NAME = 400
 _FLUSH_AT = 10_000
 """Number of productions to one stream from which they are sent before the bundle ends."""
 _UNREAD = object()
-_RECORDS_OUT = Metric("counter", ENGINE, "records_out")
+_RECORDS_OUT = TypedMetricName("counter", ENGINE, "records_out")
 _DOMAINS = tuple(TimeDomain)
 _LOW_WATERMARK = TimeDomain.LOW_WATERMARK
 

@@ -46,8 +46,8 @@ _NAMES = frozenset(StepFigures.__slots__) - {"step"}
 def step_figures(metrics: MetricValues) -> list[StepFigures]:
     """Return the figures of every step that has any, in the order of the metrics.
 
-    >>> from headrace.lowlevel.metric import Metric
-    >>> cells = {"Sum": {Metric("counter", ENGINE, "records_in"): CounterCell(3)}}
+    >>> from headrace.lowlevel.metric import TypedMetricName
+    >>> cells = {"Sum": {TypedMetricName("counter", ENGINE, "records_in"): CounterCell(3)}}
     >>> [figures] = step_figures(cells)
     >>> figures.step, figures.records_in, figures.late
     ('Sum', 3, None)

@@ -41,7 +41,7 @@ def _plain(item: object) -> object:
 
 
 @stored_as("Distribution")
-class Distribution:
+class QuantileSketch:
     """A KLL sketch of weighted values: it keeps all values up to some number, then one of each two.
 
     Values whose weights are within a factor of 2 are on one level. If a level has too many values, neighbours in sort
@@ -87,7 +87,7 @@ class Distribution:
         self._count += len(level) - before
         self._shrink()
 
-    def merge(self, other: Distribution) -> None:
+    def merge(self, other: QuantileSketch) -> None:
         """Merge another accumulator of the same kind."""
         for number, level in other._levels.items():
             self._levels.setdefault(number, []).extend(level)

@@ -341,7 +341,7 @@ def node_of(value: object) -> Node:
     return value.node if isinstance(value, Expression) else Literal(value)
 
 
-class Columns:
+class ColumnReferences:
     """Makes column expressions: `col("delay")` or `col.delay` is a field of the element.
 
     `event_time()`, `window_start()`, `window_end()`, `pane_index()`, `pane_timing()` and `literal(value)` in `headrace`
@@ -422,8 +422,8 @@ def _warn(old: str, new: str) -> None:
     )
 
 
-col = Columns()
-"""Makes column expressions; see `Columns`."""
+col = ColumnReferences()
+"""Makes column expressions; see `ColumnReferences`."""
 
 
 def event_time() -> Expression:

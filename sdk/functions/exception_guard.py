@@ -19,7 +19,7 @@ from headrace.sdk.windows import BoundedWindow
 
 _log = logging.getLogger(__name__)
 _NO_OUTPUTS = (str, bytes, dict)
-DEAD_LETTERS = metric.Metric("counter", metric.ENGINE, nodes.DEAD_LETTERS)
+DEAD_LETTERS = metric.TypedMetricName("counter", metric.ENGINE, nodes.DEAD_LETTERS)
 """The elements that a step could not process, among the metrics of the engine."""
 
 ErrorInfo = tuple[type[BaseException], str, list[str]]

@@ -72,7 +72,7 @@ class _CallReports(Collector):
         self._lock = Lock()
         self._ended = False
 
-    def report(self, metric: metric.Metric, value: object) -> None:
+    def report(self, metric: metric.TypedMetricName, value: object) -> None:
         """See `Collector`; ignored after the end."""
         with self._lock:
             if not self._ended:

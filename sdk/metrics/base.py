@@ -45,7 +45,7 @@ class Metric:
 
     def __init__(self, metric_name: MetricName) -> None:
         self.metric_name = metric_name
-        self._metric = lowlevel.Metric(self.kind, metric_name.namespace, metric_name.name)
+        self._metric = lowlevel.TypedMetricName(self.kind, metric_name.namespace, metric_name.name)
 
     def _report(self, value: object) -> None:
         lowlevel.report(self._metric, value)

@@ -10,12 +10,12 @@ from headrace.sdk.pipeline.runner_choice import Runner, find_runner, run_options
 from headrace.sdk.recording.recorder import Recorder
 from headrace.sdk.recording.recording import Recording
 from headrace.sdk.recording.recording_log import log_of
-from headrace.sdk.result import RunResult
+from headrace.sdk.result import RunOutcome
 
 
 def record_topology(
     runner: Runner, topology: Topology, options: PipelineOptions | None = None, wanted: Collection[str] = ()
-) -> tuple[RunResult, Recording]:
+) -> tuple[RunOutcome, Recording]:
     """Run a topology, and record its computations of the names wanted, or all.
 
     With a checkpoint (`--checkpoint` in the options) the recording is stored in it, over all its epochs.

@@ -11,7 +11,7 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.topology.topology import Topology
 from headrace.options.pipeline_options import EngineOptions, PipelineOptions, progress_of
-from headrace.sdk.result import RunResult
+from headrace.sdk.result import RunOutcome
 
 _LOADED = {
     "local": ("headrace.runners.local", "LocalRunner"),
@@ -35,7 +35,7 @@ _RUNNERS = {
 class Runner(Protocol):
     """Runs a topology to the end of its input."""
 
-    def run_topology(self, topology: Topology, options: object) -> RunResult:
+    def run_topology(self, topology: Topology, options: object) -> RunOutcome:
         """Run a topology with the options that `run_options` makes."""
 
 

@@ -14,7 +14,7 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.checkpoint import CheckpointView, Manifest
 from headrace.lowlevel.checkpoint.manifest.fingerprint import SINK
-from headrace.lowlevel.metric import ENGINE, Metric, MetricValues
+from headrace.lowlevel.metric import ENGINE, MetricValues, TypedMetricName
 from headrace.lowlevel.metric_cells import CounterCell, GaugeCell
 from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.topology.computation import IntervalComputation
@@ -29,8 +29,8 @@ from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.run_computation import RunComputation
 from headrace.sdk.transforms.core.steps import GROUPING, declared_state
 
-_WATERMARK = Metric("gauge", ENGINE, "watermark")
-_DROPPED = Metric("counter", ENGINE, "dropped_late")
+_WATERMARK = TypedMetricName("gauge", ENGINE, "watermark")
+_DROPPED = TypedMetricName("counter", ENGINE, "dropped_late")
 
 
 class ReportedEpoch(Protocol):

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.runners.beam import HeadraceRunner
 from headrace.runners.beam.functions import keys
-from headrace.runners.beam.functions.keys import Decode, Encode, KeyCoder
+from headrace.runners.beam.functions.keys import BeamKeyCoder, Decode, Encode
 from headrace.runners.beam.functions.plain_keys import NoKeys, Texts
 from headrace.sdk.expressions.batch_view import BatchView, Unable
 from headrace.sdk.expressions.element_schema import Single, Tuple, pair
@@ -100,7 +100,7 @@ def of_beam(coder, key):
 )
 def test_the_same_keys_are_equal_as_with_beam(name, given_keys):
     coder = CODERS[name]
-    ours, taken = KeyCoder(coder), []
+    ours, taken = BeamKeyCoder(coder), []
     for key in given_keys:
         expected = of_beam(coder, key)
         if expected is None:
@@ -115,24 +115,25 @@ def test_the_same_keys_are_equal_as_with_beam(name, given_keys):
 
 
 def test_which_keys_go_as_they_are():
-    assert [KeyCoder(of_any()).encode(key) for key in ("a", 1, None, ("a", (1, None)))] == [
+    assert [BeamKeyCoder(of_any()).encode(key) for key in ("a", 1, None, ("a", (1, None)))] == [
         "a",
         1,
         None,
         ("a", (1, None)),
     ]
     others = (True, 1.0, b"a", ("a", True), [1])
-    assert {type(KeyCoder(of_any()).encode(key)) for key in others} == {bytes}
+    assert {type(BeamKeyCoder(of_any()).encode(key)) for key in others} == {bytes}
     classed = (Point(1, 2.5), Level.LOW, KeyedPage("a", (True, b"")), ("a", Level.LOW), [Point(1, [2])])
-    assert all(KeyCoder(of_any()).encode(key) is key for key in classed)
-    typed = KeyCoder(CODERS["text and number"])
+    assert all(BeamKeyCoder(of_any()).encode(key) is key for key in classed)
+    typed = BeamKeyCoder(CODERS["text and number"])
     assert typed.encode(("a", 1)) == typed.encode(("a", True)) == typed.encode(["a", 1]) == ("a", 1)
     assert typed.encode(("a", True))[1].__class__ is int
-    assert KeyCoder(CODERS["pickled"]).plain == NoKeys()
-    assert KeyCoder(CODERS["list"]).encode((Level.LOW,)) == [Level.LOW] and KeyCoder(CODERS["list"]).encode([1]) != [1]
-    names = [repr(KeyCoder(CODERS[name])) for name in ("list", "text and list", "text and number")]
+    assert BeamKeyCoder(CODERS["pickled"]).plain == NoKeys()
+    coder = BeamKeyCoder(CODERS["list"])
+    assert coder.encode((Level.LOW,)) == [Level.LOW] and coder.encode([1]) != [1]
+    names = [repr(BeamKeyCoder(CODERS[name])) for name in ("list", "text and list", "text and number")]
     assert ["plain" in name for name in names] == [False, False, True]
-    assert KeyCoder(coders.StrUtf8Coder()).plain == Texts()
+    assert BeamKeyCoder(coders.StrUtf8Coder()).plain == Texts()
 
 
 COLUMNS = {
@@ -166,7 +167,7 @@ def shapes():
 
 @pytest.mark.parametrize("name", CODERS)
 def test_columns_of_keys_go_as_they_are_where_single_keys_do(name):
-    coder = KeyCoder(CODERS[name])
+    coder = BeamKeyCoder(CODERS[name])
     found = 0
     for shape in shapes():
         pairs = pair(shape, Single(0)).values(TABLE)

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.bounded_trie import MOST_PATHS
-from headrace.lowlevel.metric import Metric
+from headrace.lowlevel.metric import TypedMetricName
 from headrace.lowlevel.metric_cells import BoundedTrieCell
 from headrace.runners.beam import HeadraceRunner
 from headrace.runners.beam.run.metrics import BeamMetricResults
@@ -203,7 +203,7 @@ def tries_agree(first: Sequence[Sequence[str]], second: Sequence[Sequence[str]])
             data.add(tuple(path))
         ours.append(cell)
         theirs.append(data)
-    metric = Metric("bounded_trie", "own", "paths")
+    metric = TypedMetricName("bounded_trie", "own", "paths")
     [found] = BeamMetricResults({"Step": {metric: ours[0].plus(ours[1])}}).query()["bounded_tries"]
     return found.committed == theirs[0].combine(theirs[1])
 

@@ -21,7 +21,7 @@ from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.beam import HeadraceRunner
 from headrace.runners.beam.functions import plain_keys
-from headrace.runners.beam.functions.keys import KeyCoder
+from headrace.runners.beam.functions.keys import BeamKeyCoder
 
 CLASSES = """
 from dataclasses import dataclass
@@ -113,8 +113,8 @@ def test_keys_of_classes_that_release_0_1_has_encoded_are_known():
         2.5,
         b"\x80\x05",
         (b"a", None),
-        KeyCoder(coder).encode(2.5),
-        KeyCoder(coder).encode(PickledPage(1)),
+        BeamKeyCoder(coder).encode(2.5),
+        BeamKeyCoder(coder).encode(PickledPage(1)),
     )
     assert not any(map(has_pickled_class, map(encode_key, others)))
 

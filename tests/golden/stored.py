@@ -23,7 +23,7 @@ from headrace.lowlevel.time import Duration, Timestamp
 from headrace.lowlevel.topology.nodes import DeadLetter
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.runners.beam.windows import BeamWindow
-from headrace.sdk.combinefns.distribution import Distribution, _Ranked
+from headrace.sdk.combinefns.distribution import QuantileSketch, _Ranked
 from headrace.sdk.combinefns.numeric import _Nothing
 from headrace.sdk.combinefns.window_marks import GlobalWindowMark
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant
@@ -68,8 +68,8 @@ FILE = Path(__file__).parent / "stored.json"
 PROTOCOL = 5
 
 
-def _distribution() -> Distribution:
-    made = Distribution(8, 4)
+def _distribution() -> QuantileSketch:
+    made = QuantileSketch(8, 4)
     made.add_plain(range(5), None)
     return made
 

@@ -28,7 +28,7 @@ _SAME = (coders.StrUtf8Coder, coders.BytesCoder, coders.VarIntCoder, coders.Bool
 
 
 @named("BeamKeyCoder")
-class KeyCoder:
+class BeamKeyCoder:
     """Beam's coder of keys; what it need not encode goes as it is, as most keys are text or numbers.
 
     Args:
@@ -87,7 +87,7 @@ class _OfPairs:
         coder: The coder of the keys.
     """
 
-    def __init__(self, coder: KeyCoder) -> None:
+    def __init__(self, coder: BeamKeyCoder) -> None:
         self._coder = coder
 
     def on_columns(self, view: BatchView) -> ValueSchema:
@@ -127,7 +127,7 @@ class Decode(_OfPairs):
 class KeyForm:
     """How the keys of a grouping are encoded."""
 
-    coder: KeyCoder | None
+    coder: BeamKeyCoder | None
     """None if keys go as they are."""
     label: str
 
@@ -157,7 +157,7 @@ class KeyForm:
 
     @classmethod
     def _with(cls, coder: coders.Coder, step: AppliedPTransform) -> KeyForm:
-        return cls(None if isinstance(coder, _SAME) else KeyCoder(coder), step.full_label)
+        return cls(None if isinstance(coder, _SAME) else BeamKeyCoder(coder), step.full_label)
 
     def encoded(self, pairs: PCollection[object]) -> PCollection[object]:
         """The pairs with encoded keys."""

@@ -13,7 +13,7 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
 from headrace.runners.beam.functions.do_fns import BeamDoFn
-from headrace.runners.beam.functions.keys import KeyCoder
+from headrace.runners.beam.functions.keys import BeamKeyCoder
 from headrace.runners.beam.functions.own_coders import OwnCoder
 from headrace.runners.beam.functions.user_state import BeamTimer, declarations, spec_of, view_of
 from headrace.runners.beam.windows import to_beam
@@ -53,7 +53,7 @@ class BeamStatefulDoFn(BeamDoFn):
         values: Coder with which its values are encoded; None if they are as the program has them.
     """
 
-    def __init__(self, fn: apache_beam.DoFn, *rest: Any, keys: KeyCoder | None, values: OwnCoder | None) -> None:
+    def __init__(self, fn: apache_beam.DoFn, *rest: Any, keys: BeamKeyCoder | None, values: OwnCoder | None) -> None:
         super().__init__(fn, *rest)
         self._states, self._timers = declarations(fn)
         self._keys, self._values = keys, values

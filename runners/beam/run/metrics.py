@@ -15,7 +15,7 @@ from apache_beam.utils.histogram import LinearBucket
 
 from headrace.lowlevel import metric_cells
 from headrace.lowlevel.bounded_trie import MOST_PATHS, Node
-from headrace.lowlevel.metric import ENGINE, Collector, Metric, MetricValues
+from headrace.lowlevel.metric import ENGINE, Collector, MetricValues, TypedMetricName
 from headrace.runners.beam.beam_private import bucket_bounds, buckets_of, filled_histogram
 
 _KINDS = {
@@ -25,7 +25,7 @@ _KINDS = {
     beam.StringSetCell: "string_set",
     beam.BoundedTrieCell: "bounded_trie",
 }
-_KNOWN: dict[object, Metric] = {}
+_KNOWN: dict[object, TypedMetricName] = {}
 """Beam's typed metric name -> the metric, as user code reports the same few metrics for each element."""
 
 
@@ -83,7 +83,7 @@ class _Cell:
         self._tracker.update_metric(self._name, value)
 
 
-def _metric_of(name: object) -> Metric:
+def _metric_of(name: object) -> TypedMetricName:
     """The metric for one of Beam's typed names."""
     cell, metric = name.cell_type, name.metric_name  # type: ignore[attr-defined]  # it is one of Beam's own
     if isinstance(cell, beam.HistogramCellFactory):
@@ -92,8 +92,8 @@ def _metric_of(name: object) -> Metric:
                 f"the histogram {metric.name!r} has buckets of the class {type(buckets).__name__}, which the "
                 "runner cannot add up; use LinearBucket"
             )
-        return Metric("histogram", metric.namespace, metric.name)
-    return Metric(_KINDS[cell], metric.namespace, metric.name)
+        return TypedMetricName("histogram", metric.namespace, metric.name)
+    return TypedMetricName(_KINDS[cell], metric.namespace, metric.name)
 
 
 def _bucket_of(buckets: LinearBucket, value: float) -> metric_cells.Bucket:

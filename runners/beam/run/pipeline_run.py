@@ -21,7 +21,7 @@ from headrace.runners.engine.activity import Activity, ActivityReporter
 from headrace.runners.engine.driver.signals import heeding_signals
 from headrace.runners.engine.driver.topology_change import Changes
 from headrace.runners.engine.options import EpochProgress, RunOptions
-from headrace.sdk.result import RunResult
+from headrace.sdk.result import RunOutcome
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 20.0
@@ -48,7 +48,7 @@ call_before_threads_end(_wait_at_exit)
 class StoppableRunner(Protocol):
     """A runner of the engine, `LocalRunner` or `SparkRunner`."""
 
-    def run_topology(self, topology: Topology, options: RunOptions, changes: Changes) -> RunResult:
+    def run_topology(self, topology: Topology, options: RunOptions, changes: Changes) -> RunOutcome:
         """Run a topology to the end of its input, or until `changes` ends it."""
 
 
@@ -87,7 +87,7 @@ class PipelineRun:
 
     # A runner for the sdk
 
-    def run_topology(self, topology: Topology, options: object) -> RunResult:
+    def run_topology(self, topology: Topology, options: object) -> RunOutcome:
         """Run the topology in this thread."""
         options = cast(RunOptions, options)
         self._is_durable, topology.task_begins = options.checkpoint is not None, self._context

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from headrace.lowlevel.metric import ENGINE, Metric, MetricValues
+from headrace.lowlevel.metric import ENGINE, MetricValues, TypedMetricName
 from headrace.lowlevel.metric_cells import Cell, CounterCell, GaugeCell
 from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -153,14 +153,14 @@ def _metric_of(counter: str, is_injector: bool) -> str:
     return "records_in" if counter == "rows" else counter
 
 
-def _progress(watermark: int, greatest: int, clock: int) -> dict[Metric, Cell]:
+def _progress(watermark: int, greatest: int, clock: int) -> dict[TypedMetricName, Cell]:
     """Watermark and lag, microseconds; no lag before the first record."""
-    cells: dict[Metric, Cell] = {_metric("gauge", "watermark"): GaugeCell(watermark, clock)}
+    cells: dict[TypedMetricName, Cell] = {_metric("gauge", "watermark"): GaugeCell(watermark, clock)}
     if MIN_TIMESTAMP not in (watermark, greatest):
         lag = 0 if watermark == MAX_TIMESTAMP else max(0, greatest - watermark)
         cells[_metric("gauge", "lag")] = GaugeCell(lag, clock)
     return cells
 
 
-def _metric(kind: str, name: str) -> Metric:
-    return Metric(kind, ENGINE, name)
+def _metric(kind: str, name: str) -> TypedMetricName:
+    return TypedMetricName(kind, ENGINE, name)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.lowlevel.metric import ENGINE, Metric, at, report
+from headrace.lowlevel.metric import ENGINE, TypedMetricName, at, report
 from headrace.sdk.operators.fusion.stage_plan import ElementStep, StagePlan, WindowStep
 
-_IN = Metric("counter", ENGINE, "records_in")
-_OUT = Metric("counter", ENGINE, "records_out")
+_IN = TypedMetricName("counter", ENGINE, "records_in")
+_OUT = TypedMetricName("counter", ENGINE, "records_out")
 
 
 class Throughput:

@@ -104,7 +104,7 @@ class StatefulParDo(DoFnComputation[StatefulPlan, "_LiveFn"]):
 
 
 @dataclass(frozen=True, slots=True)
-class FiredTimer:
+class DueTimer:
     """The timer that an error message names as the one being processed."""
 
     name: str
@@ -305,7 +305,7 @@ class _LiveFn:
             if results is not None:
                 self._outputs.take(results, window.at, window.namespace.window, None)
         except Exception as error:
-            fired = FiredTimer(name, dynamic_tag, Timestamp(micros=timer.timestamp), window.namespace.window)
+            fired = DueTimer(name, dynamic_tag, Timestamp(micros=timer.timestamp), window.namespace.window)
             raise failed_step(error, self._label, self._key, fired) from error
 
     # Ends

@@ -14,7 +14,7 @@ from typing import TypeAlias, cast
 
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CombineFn
-from headrace.sdk.combinefns.distribution import Distribution, Weighed
+from headrace.sdk.combinefns.distribution import QuantileSketch, Weighed
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.transforms.aggregation.combine import CombineGlobally, CombinePerKey
@@ -27,7 +27,7 @@ _WEIGHTED_EPSILON = 1e-2
 
 
 @named("ApproximateQuantilesCombineFn")
-class ApproximateQuantilesCombineFn(CombineFn[object, Distribution, list[object]]):
+class ApproximateQuantilesCombineFn(CombineFn[object, QuantileSketch, list[object]]):
     """The least value, `num_quantiles` - 2 values at equal distances of rank, and the greatest, as a sorted list.
 
     The list is empty if there are no values. The arguments are those of `create`.
@@ -87,15 +87,15 @@ class ApproximateQuantilesCombineFn(CombineFn[object, Distribution, list[object]
         """
         return cls(num_quantiles, epsilon, key, reverse, weighted, input_batched)
 
-    def create_accumulator(self) -> Distribution:
+    def create_accumulator(self) -> QuantileSketch:
         """See `CombineFn`."""
-        return Distribution(self._k, _EXACT_BY_WEIGHT if self._weighted else _EXACT)
+        return QuantileSketch(self._k, _EXACT_BY_WEIGHT if self._weighted else _EXACT)
 
-    def add_input(self, accumulator: Distribution, element: object) -> Distribution:
+    def add_input(self, accumulator: QuantileSketch, element: object) -> QuantileSketch:
         """See `CombineFn`."""
         return self.add_inputs(accumulator, (element,))
 
-    def add_inputs(self, accumulator: Distribution, elements: Iterable[object]) -> Distribution:
+    def add_inputs(self, accumulator: QuantileSketch, elements: Iterable[object]) -> QuantileSketch:
         """See `CombineFn`."""
         if self._weighted:
             accumulator.add(cast("Iterable[Weighed]", self._values(elements)), self._key)
@@ -112,14 +112,14 @@ class ApproximateQuantilesCombineFn(CombineFn[object, Distribution, list[object]
         batches = cast("Iterable[tuple[Sequence[object], Sequence[float]]]", elements)
         return (pair for values, weights in batches for pair in zip(values, weights, strict=True))
 
-    def merge_accumulators(self, accumulators: Iterable[Distribution]) -> Distribution:
+    def merge_accumulators(self, accumulators: Iterable[QuantileSketch]) -> QuantileSketch:
         """See `CombineFn`."""
         merged = self.create_accumulator()
         for accumulator in accumulators:
             merged.merge(accumulator)
         return merged
 
-    def extract_output(self, accumulator: Distribution) -> list[object]:
+    def extract_output(self, accumulator: QuantileSketch) -> list[object]:
         """See `CombineFn`."""
         extremes = accumulator.extremes()
         if extremes is None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.sdk.combinefns.distribution import Distribution
+from headrace.sdk.combinefns.distribution import QuantileSketch
 from headrace.sdk.transforms.aggregation.approximate_quantiles import ApproximateQuantilesCombineFn
 from headrace.sdk.transforms.aggregation.approximate_unique import ApproximateUnique, ApproximateUniqueCombineFn
 
@@ -119,7 +119,7 @@ def test_a_thousand_values_are_exact(count):
     st.lists(st.integers(0, 80), max_size=3),
 )
 def test_nothing_of_the_weight_is_lost_when_values_are_given_up(pairs, cuts):
-    parts = [Distribution(8, 20) for _ in range(2)]
+    parts = [QuantileSketch(8, 20) for _ in range(2)]
     half = cuts[0] % (len(pairs) + 1) if cuts else 0
     for part, its in zip(parts, (pairs[:half], pairs[half:]), strict=True):
         part.add(its, None)

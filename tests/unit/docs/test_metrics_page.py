@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headrace.lowlevel.metric import ENGINE, Metric
+from headrace.lowlevel.metric import ENGINE, TypedMetricName
 from headrace.lowlevel.metric_cells import Cell, CounterCell, DistributionCell, GaugeCell
 from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
@@ -25,13 +25,13 @@ _SERIES = re.compile(r"\bheadrace_\w+")
 
 def served() -> frozenset[str]:
     """The names of all series that a run can have."""
-    cells: dict[Metric, Cell] = {
-        Metric("counter", "mine", "made"): CounterCell(1),
-        Metric("gauge", "mine", "size"): GaugeCell(1, 0),
-        Metric("distribution", "mine", "sizes"): DistributionCell(1, 1, 1, 1),
+    cells: dict[TypedMetricName, Cell] = {
+        TypedMetricName("counter", "mine", "made"): CounterCell(1),
+        TypedMetricName("gauge", "mine", "size"): GaugeCell(1, 0),
+        TypedMetricName("distribution", "mine", "sizes"): DistributionCell(1, 1, 1, 1),
     }
     for name in set(StepFigures.__slots__) - {"step"}:
-        cells[Metric("counter", ENGINE, name)] = CounterCell(1)
+        cells[TypedMetricName("counter", ENGINE, name)] = CounterCell(1)
     reporter = PrometheusReporter()
     reporter.begin(Activity(1))
     reporter(

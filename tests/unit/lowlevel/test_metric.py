@@ -9,18 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.metric import Collector, Metric, MetricValues, added, at, decode_metrics, encode_metrics, report
+from headrace.lowlevel.metric import (
+    Collector,
+    MetricValues,
+    TypedMetricName,
+    added,
+    at,
+    decode_metrics,
+    encode_metrics,
+    report,
+)
 from headrace.lowlevel.metric_cells import MOST_CHARACTERS, CounterCell, DistributionCell, GaugeCell, StringSetCell
 from headrace.metrics import Metrics, MetricsFilter
 from headrace.metrics.metric import MetricResults
 
-METRICS = [Metric(kind, "n", name) for kind in ("counter", "distribution", "gauge") for name in "ab"]
+METRICS = [TypedMetricName(kind, "n", name) for kind in ("counter", "distribution", "gauge") for name in "ab"]
 UPDATES = st.lists(
     st.tuples(st.sampled_from("st"), st.sampled_from(METRICS), st.integers(-(2**70), 2**70), st.integers(0, 3))
 )
 
 
-def collected(updates: Iterable[tuple[str, Metric, int, int]]) -> MetricValues:
+def collected(updates: Iterable[tuple[str, TypedMetricName, int, int]]) -> MetricValues:
     cells: MetricValues = {}
     for step, metric, value, clock in updates:
         with Collector(clock) as one, at(step):
@@ -31,7 +40,7 @@ def collected(updates: Iterable[tuple[str, Metric, int, int]]) -> MetricValues:
 
 @given(UPDATES, UPDATES)
 def test_parts_add_up_to_the_whole(
-    first: list[tuple[str, Metric, int, int]], second: list[tuple[str, Metric, int, int]]
+    first: list[tuple[str, TypedMetricName, int, int]], second: list[tuple[str, TypedMetricName, int, int]]
 ) -> None:
     parts = added(collected(first), collected(second))
     assert parts == collected([*first, *second])
@@ -69,7 +78,7 @@ def test_a_string_set_is_bounded() -> None:
 @pytest.mark.parametrize("kind", ["counter", "distribution"])
 def test_only_whole_numbers(kind: str) -> None:
     with Collector(0), pytest.raises(TypeError, match="float"):
-        report(Metric(kind, "n", "a"), 1.5)
+        report(TypedMetricName(kind, "n", "a"), 1.5)
 
 
 def test_where_no_task_runs_nothing_is_counted() -> None:
@@ -89,7 +98,12 @@ def test_where_no_task_runs_nothing_is_counted() -> None:
 
 RESULTS = MetricResults(
     collected(
-        [(step, Metric("counter", space, name), 1, 0) for step in ("a/b c/d", "e") for space in "xy" for name in "mn"]
+        [
+            (step, TypedMetricName("counter", space, name), 1, 0)
+            for step in ("a/b c/d", "e")
+            for space in "xy"
+            for name in "mn"
+        ]
     )
 )
 

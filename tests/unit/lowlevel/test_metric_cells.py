@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.metric import Metric, decode_metrics, encode_metrics
+from headrace.lowlevel.metric import TypedMetricName, decode_metrics, encode_metrics
 from headrace.lowlevel.metric_cells import KINDS, BoundedTrieCell, Bucket, HistogramCell
 
 BUCKETS = st.builds(Bucket, st.just(0.5), st.sampled_from([1, 2]), st.just(4), st.integers(-1, 4))
@@ -33,7 +33,7 @@ def test_cells_add_up(kind: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("kind", VALUES)
 @given(data=st.data())
 def test_cells_are_read_as_they_were_stored(kind: str, data: st.DataObject) -> None:
-    cells = {"Step": {Metric(kind, "own", "name"): cell_of(kind, data.draw(st.lists(VALUES[kind])))}}
+    cells = {"Step": {TypedMetricName(kind, "own", "name"): cell_of(kind, data.draw(st.lists(VALUES[kind])))}}
     assert decode_metrics(encode_metrics(cells)) == cells
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headrace.lowlevel import BoundedInjector, CallSink, CheckpointView, Computation, Context, Record, Topology
-from headrace.lowlevel.metric import ENGINE, Metric
+from headrace.lowlevel.metric import ENGINE, TypedMetricName
 from headrace.lowlevel.metric_cells import CounterCell, GaugeCell
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.engine.options import EpochProgress, RunOptions
@@ -101,10 +101,10 @@ def test_commits_tell_the_time_from_one_to_the_next_on_average() -> None:
 
 def test_a_sample_has_the_metrics_of_the_engine_and_none_of_its_parts() -> None:
     cells = {
-        Metric("counter", ENGINE, "records_in"): CounterCell(3),
-        Metric("gauge", ENGINE, "watermark"): GaugeCell(7, 0),
+        TypedMetricName("counter", ENGINE, "records_in"): CounterCell(3),
+        TypedMetricName("gauge", ENGINE, "watermark"): GaugeCell(7, 0),
     }
-    own = {Metric("counter", "mine", "records_in"): CounterCell(9)}
+    own = {TypedMetricName("counter", "mine", "records_in"): CounterCell(9)}
     metrics = {"Sum": {**cells, **own}, "Sum/recorded input": cells, "Write/PaneMark": cells}
     found = sample_of_progress(EpochProgress(4, 3, 1, 0, 0, 7, 60 * SECOND, 9, 0.5, metrics, {"tasks": 0.4}))
     assert dict(found.steps) == {"Sum": StepFigures("Sum", records_in=3, watermark=7)}

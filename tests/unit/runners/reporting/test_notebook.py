@@ -101,11 +101,11 @@ def test_pictures_are_no_more_frequent_than_a_page_can_take_and_the_last_is_show
 
 
 def test_names_of_steps_are_text_in_the_page() -> None:
-    from headrace.lowlevel.metric import ENGINE, Metric
+    from headrace.lowlevel.metric import ENGINE, TypedMetricName
     from headrace.lowlevel.metric_cells import CounterCell
     from headrace.runners.reporting.figures import Rates
 
-    cells = {"<script>": {Metric("counter", ENGINE, "records_in"): CounterCell(3)}}
+    cells = {"<script>": {TypedMetricName("counter", ENGINE, "records_in"): CounterCell(3)}}
     html = Picture("running", EpochProgress(1, 3, 3, 0, 0, 0, 0, 0, 0.1, cells), Rates())._repr_html_()
     assert "&lt;script&gt;" in html
     assert "<script>" not in html

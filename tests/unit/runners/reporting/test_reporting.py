@@ -18,7 +18,7 @@ from rich.console import Console
 
 import headrace as beam
 from headrace.lowlevel import Computation
-from headrace.lowlevel.metric import ENGINE, Metric
+from headrace.lowlevel.metric import ENGINE, TypedMetricName
 from headrace.lowlevel.metric_cells import CounterCell
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.metrics import Metrics
@@ -59,7 +59,7 @@ def test_a_terminal_gets_a_display_and_anything_else_lines_of_json() -> None:
 
 
 def test_a_line_is_short_however_many_steps_there_are_unless_details_are_wanted() -> None:
-    counted = {Metric("counter", ENGINE, "records_in"): CounterCell(10**9)}
+    counted = {TypedMetricName("counter", ENGINE, "records_in"): CounterCell(10**9)}
     cells = {f"A step of a pipeline {number}": counted for number in range(10)}
     busy = EpochProgress(
         10**6, 10**12, 10**12, 10**9, 10**9, 1_795_309_663_255_940, 0, 1_795_309_617_155_940 + 10**9, 12.345678, cells

@@ -11,7 +11,7 @@ import pytest
 import headrace as beam
 from headrace.coders import VarIntCoder
 from headrace.lowlevel import BoundedInjector, Computation, Context, Record, StepError, Timer, Topology
-from headrace.lowlevel.metric import Collector, Metric, at
+from headrace.lowlevel.metric import Collector, TypedMetricName, at
 from headrace.lowlevel.metric_cells import CounterCell
 from headrace.lowlevel.time import SECOND
 from headrace.metrics import Metrics, MetricsFilter
@@ -284,7 +284,7 @@ def test_metrics_travel() -> None:
     counter = pickle.loads(pickle.dumps(Metrics.counter("test", "a")))
     with Collector(0) as collector, at("s"):
         counter.inc(4)
-    assert collector.cells == {"s": {Metric("counter", "test", "a"): CounterCell(4)}}
+    assert collector.cells == {"s": {TypedMetricName("counter", "test", "a"): CounterCell(4)}}
 
 
 def test_a_topology_without_a_pipeline_counts_too() -> None:
@@ -292,7 +292,7 @@ def test_a_topology_without_a_pipeline_counts_too() -> None:
     topology.injector("in", BoundedInjector([(1, 1), (2, 1)]))
     topology.computation("keyed", Keyed(), {"in": lambda value: value}, ["out"])
     result = LocalRunner().run_topology(topology)
-    assert result.metrics["keyed"][Metric("counter", "test", "records")] == CounterCell(2)
+    assert result.metrics["keyed"][TypedMetricName("counter", "test", "records")] == CounterCell(2)
 
 
 def test_a_result_is_final() -> None:
