@@ -45,7 +45,7 @@ class SocketInjector(BaseInjector):
         self._lines: deque[tuple[str, int]] = deque()
         self._began = self._ended = False
         self._failure: Exception | None = None
-        self._wake: Callable[[], None] = _do_nothing
+        self._wake: Callable[[], None] = lambda: None
         self._watermark = MIN_TIMESTAMP
         """The watermark of the last delivery that was not idle."""
 
@@ -118,10 +118,6 @@ class SocketInjector(BaseInjector):
             self._lines.append((text, max(now_micros(), self._lines[-1][1] if self._lines else MIN_TIMESTAMP)))
         if is_first:
             self._wake()
-
-
-def _do_nothing() -> None:
-    """Wake nobody."""
 
 
 class ReadFromSocket(Source):

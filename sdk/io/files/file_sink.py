@@ -160,14 +160,11 @@ class EpochFileSink(BaseSink):
         ).encode()
 
     def held(self) -> bytes:
-        """See `BaseSink`: the run, and where hidden files are."""
+        """See `BaseSink`: the run, where hidden files are, and the schema of all files as far as there is one."""
         hidden = self._run.hidden if self.at_end else None
-        return Receipt(self.output_name, columns=self._settled_columns(), run=self._run.held(), hidden=hidden).encode()
-
-    def _settled_columns(self) -> str:
-        """The schema of all files of the run for a commit; empty if there is none, or if the program states it."""
         schema = None if self._columns is None else self._columns.held
-        return "" if schema is None else encoded_schema(schema)
+        columns = "" if schema is None else encoded_schema(schema)
+        return Receipt(self.output_name, columns=columns, run=self._run.held(), hidden=hidden).encode()
 
     def _refuse_read(self, old: Sequence[fs.FileInfo]) -> None:
         for kind, pattern, matches in map(matcher, self.read_patterns if old else ()):

@@ -13,7 +13,7 @@ from headrace.lowlevel.sinks.sink import BaseSink
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import BasePipeline, PCollection, PValue, Step
+from headrace.sdk.graph.pvalue import BasePipeline, PCollection, PValue
 from headrace.sdk.io.files.file_sink import EpochFileSink
 from headrace.sdk.io.files.file_source import FileSource
 from headrace.sdk.io.files.output_files import PaneMark, StagedFile
@@ -139,12 +139,8 @@ def _comes_in_panes(collection: Collection) -> bool:
         return True
     if isinstance(producer.transform, WindowInto) or runs_by_key(producer):
         return False
-    sources = _sources(producer)
+    sources = [value for value in producer.inputs if isinstance(value, PCollection)]
     return bool(sources) and all(map(_comes_in_panes, sources))
-
-
-def _sources(step: Step) -> list[Collection]:
-    return [value for value in step.inputs if isinstance(value, PCollection)]
 
 
 class _GatherPanes(PTransform[Collection, Collection]):

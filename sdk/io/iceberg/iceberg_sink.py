@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from importlib import import_module
 from operator import and_
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -144,7 +144,9 @@ class IcebergSink(EpochSink):
             f"epoch {epoch} was not written to {self._address.table}; it is committed, and is written when the program "
             "is started again"
         )
-        conflicts: tuple[type[Exception], ...] = (TableMovedError, *_conflicts())
+        errors = import_module("pyiceberg.exceptions")
+        # Of a commit that came too late, and changed nothing.
+        conflicts = (TableMovedError, errors.CommitFailedException, errors.ValidationException)
         for _ in range(_ATTEMPTS):
             try:
                 table, moved = self._address.load(), True
@@ -214,12 +216,6 @@ class IcebergSink(EpochSink):
                     snapshot.delete_data_file(file)
                 for file in added:
                     snapshot.append_data_file(file)
-
-
-def _conflicts() -> tuple[type[Exception], ...]:
-    """Errors of a commit that came too late, and changed nothing."""
-    errors = import_module("pyiceberg.exceptions")
-    return cast("tuple[type[Exception], ...]", (errors.CommitFailedException, errors.ValidationException))
 
 
 class WriteToIceberg(Write):

@@ -107,12 +107,11 @@ _Row: TypeAlias = _Fields | tuple[str, int, int, int | None, int, tuple[int, int
 
 
 def _plain(positions: Mapping[Partition, PartitionPosition], watermark: int) -> object:
-    plain = ((*partition, *_plain_fields(current)) for partition, current in sorted(positions.items()))
+    plain = (
+        (*partition, current.offset, current.stop, current.greatest, current.last and tuple(current.last))
+        for partition, current in sorted(positions.items())
+    )
     return tuple(plain), watermark
-
-
-def _plain_fields(current: PartitionPosition) -> tuple[object, ...]:
-    return current.offset, current.stop, current.greatest, None if current.last is None else tuple(current.last)
 
 
 def _from_plain(position: object) -> tuple[PartitionPositions, int]:

@@ -105,13 +105,9 @@ def _record(message: Message) -> KafkaRecord:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None and partition is not None and offset is not None, "no message of an error"
     pairs = cast("list[tuple[str, str | bytes | None]]", message.headers() or [])
-    headers = tuple((name, _bytes(value)) for name, value in pairs)
+    headers = tuple((name, value.encode() if isinstance(value, str) else value) for name, value in pairs)
     stamp = Timestamp(micros=1000 * message.timestamp()[1])
     return KafkaRecord(topic, partition, offset, message.key(), message.value(), headers, stamp)
-
-
-def _bytes(value: str | bytes | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
 
 
 def _in_range(micros: int) -> int:

@@ -110,7 +110,7 @@ class SeenFiles:
             return found
         others = [path for path in paths if path not in found]
         wanted = np.frombuffer(b"".join(map(_digest, others)), f"S{_DIGEST}")
-        self._runs = {name: self._runs.get(name) or self._run(name) for name, _ in seen.runs}
+        self._runs = {name: self._runs.get(name) or _Run.of(self._table(name)) for name, _ in seen.runs}
         for run in self._runs.values():
             at = run.find(wanted)
             for index in np.flatnonzero(at >= 0).tolist():
@@ -148,9 +148,6 @@ class SeenFiles:
 
     def _table(self, name: str) -> pa.Table:
         return pa.Table.from_batches(decode_tables(self.objects.get(name)), _SCHEMA)
-
-    def _run(self, name: str) -> _Run:
-        return _Run.of(self._table(name))
 
     def _paths_in(self, name: str) -> list[str]:
         return cast("list[str]", self._table(name).column("path").to_pylist())
