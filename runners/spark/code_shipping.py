@@ -91,13 +91,13 @@ def _package_folder() -> Path:
 
 
 def package_files() -> Files:
-    """Return the files of the headrace package; symbolic links to folders are followed."""
+    """Return the files of the headrace package, with its data; symbolic links to folders are followed."""
     root = _package_folder()
     found = {}
     for folder, _, names in os.walk(root, followlinks=True):
         for name in names:
             path = Path(folder) / name
-            if path.suffix in (".py", ".typed", ".properties"):
+            if path.suffix != ".pyc":
                 found[(Path("headrace") / path.relative_to(root)).as_posix()] = path
     return found
 

@@ -8,15 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from zipfile import ZipFile
 
 import pyspark
 import pytest
 
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.runners.spark import code_shipping
-from headrace.runners.spark.program_modules import program_files
 from tests.spark import lives, undecided
 from tests.spark.faults.test_driver_killed import written
 
@@ -82,32 +79,3 @@ def test_a_lost_task_that_makes_something_else_when_it_is_run_again(tmp_path: Pa
         assert (sorted(map(made.count, map(str, both))), numbers) == ([2, 3], [1, 1])
     else:
         assert (sorted(map(made.count, map(str, both))), numbers) == ([1, 2], [1, 2])
-
-
-def test_the_package_in_a_zip_is_whole(tmp_path: Path) -> None:
-    path = tmp_path / "headrace.zip"
-    code_shipping.zipped(code_shipping.package_files(), path)
-    script = """
-import sys, zipfile
-sys.path.insert(0, sys.argv[1])
-import importlib, headrace
-assert headrace.__file__.startswith(sys.argv[1]), headrace.__file__
-names = [name for name in zipfile.ZipFile(sys.argv[1]).namelist() if name.endswith(".py") and "__main__" not in name]
-for name in names:
-    importlib.import_module(name.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
-print(len(names))
-"""
-    ran = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    assert int(ran.stdout) > 50
-    assert "headrace/runners/spark/log4j2.properties" in ZipFile(path).namelist()
-    again = tmp_path / "again.zip"
-    code_shipping.zipped(code_shipping.package_files(), again)
-    assert again.read_bytes() == path.read_bytes()
-
-
-def test_only_the_programs_own_modules_are_sent() -> None:
-    files = program_files()
-    assert files["tests/spark/lives.py"] == Path(lives.__file__)
-    assert "tests/spark/__init__.py" in files
-    assert not [name for name in files if name.startswith(("pyspark", "pytest", "headrace", "json"))]
