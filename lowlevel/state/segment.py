@@ -8,6 +8,8 @@ stored keys.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -25,6 +27,9 @@ SAME = b"same"
 POINTS = b"points"
 """Metadata key of the schema of segments whose lines only refer to other lines."""
 _ROW_TYPE = pa.binary(16)
+
+KeyPositions: TypeAlias = npt.NDArray[np.uint64]
+"""First eight bytes of keys' hashes as numbers (`key_positions`): distinct and ascending."""
 
 
 def encode(batch: pa.RecordBatch) -> bytes:
@@ -76,3 +81,12 @@ def key_positions(key_hashes: pa.FixedSizeBinaryArray) -> npt.NDArray[np.uint64]
         2 * key_hashes.offset : 2 * (key_hashes.offset + len(key_hashes))
     ]
     return halves[::2].astype(np.uint64)
+
+
+def lines_of_keys(batch: pa.RecordBatch, wanted: KeyPositions) -> pa.RecordBatch:
+    """The lines of some keys, and possibly of a few others, from a segment whose lines are ordered by key hash."""
+    positions = key_positions(batch.column(0))
+    begins, stops = (np.searchsorted(positions, wanted, side) for side in ("left", "right"))
+    sizes = stops - begins
+    offsets = np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
+    return batch.take(of_numbers(np.arange(int(sizes.sum())) + offsets))

@@ -16,7 +16,8 @@ from headrace.lowlevel.vectorized.context import ColumnContext
 from headrace.lowlevel.vectorized.declaration import Declaration
 from headrace.lowlevel.vectorized.key_table import KeyTable
 from headrace.lowlevel.vectorized.rows import RecordColumns, TimerColumns
-from headrace.lowlevel.vectorized.timer_log import TimerLog
+from headrace.lowlevel.vectorized.segment_store import SegmentStore
+from headrace.lowlevel.vectorized.timer_format import TimerFormat, oldest_hold
 from headrace.lowlevel.vectorized.timer_rows import TimerRows
 
 ENDLESS = 10_000
@@ -52,7 +53,9 @@ class ColumnBundle:
 
     def __init__(self, computation: ColumnFunctions, engine: IntervalContext, declared: Declaration) -> None:
         self._computation, self._engine, self._declared = computation, engine, declared
-        self._timers = TimerLog(engine, self._declared.timers, self._declared.combinations)
+        self._format = TimerFormat(declared.timers, declared.combinations)
+        self._later: list[TimerRows] = []
+        """Timers set in this bundle that are not due."""
         self._set: list[TimerRows] = []
         """Timers set in this bundle that are not yet divided into due ones and others."""
         self._due: list[TimerRows] = []
@@ -65,12 +68,14 @@ class ColumnBundle:
         """
         fresh = self._fresh(blocks)
         blocks.clear()
-        self._due.append(self._timers.take_due())
+        store, now = SegmentStore(self._engine, self._format), self._engine.watermark
+        self._due.append(self._format.joined(list(store.between(self._engine.watermark_before, now))))
         if fresh or len(self._due[0]):
             self._computation.start_bundle()
             self._work(fresh)
             self._computation.finish_bundle(self._engine.emit)
-        if (hold := self._timers.hold()) is not None:
+        store.keep(self._format.compacted(self._format.joined(self._later)), done_until=now)
+        if (hold := oldest_hold(store, now)) is not None:
             self._engine.hold, self._engine.holder = hold
 
     def _fresh(self, blocks: Sequence[Block]) -> list[Block]:
@@ -115,11 +120,9 @@ class ColumnBundle:
             self._engine.count("late", late)
 
     def _fire(self, context: ColumnContext, table: KeyTable) -> None:
-        """Fire all due timers, including those that timers set; store the others in the timer log."""
-        layout = self._declared.timers
-        later: list[TimerRows] = []
+        """Fire all due timers, including those that timers set."""
         for _ in range(ENDLESS):
-            later.append(self._sort_new())
+            self._sort_new()
             due = self._take_due(table)
             if due is None:
                 break
@@ -129,19 +132,18 @@ class ColumnBundle:
                 f"timers of step {self._engine.name!r} have set timers that were due {ENDLESS} times in one "
                 "bundle; set the next ones later than the watermark"
             )
-        self._timers.add(TimerRows.concatenated([part for part in later if len(part)], layout))
 
-    def _sort_new(self) -> TimerRows:
-        """Move newly set timers that are due to `_due`, and return the others."""
+    def _sort_new(self) -> None:
+        """Move newly set timers that are due to `_due`, and the others to `_later`."""
         new = TimerRows.concatenated(self._set, self._declared.timers)
         self._set.clear()
         is_due = new.timestamps <= self._engine.watermark
         self._due.append(new.where(is_due))
-        return new.where(~is_due)
+        self._later.append(new.where(~is_due))
 
     def _take_due(self, table: KeyTable) -> tuple[TimerRows, Numbers] | None:
         """Take the due timers, sorted by key and timestamp, and each timer's key number; None if there are none."""
-        due = TimerRows.concatenated([part for part in self._due if len(part)], self._declared.timers)
+        due = self._format.joined(self._due)
         self._due.clear()
         if not len(due):
             return None

@@ -9,7 +9,6 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers, dense, first_indices, numbered
@@ -17,6 +16,7 @@ from headrace.lowlevel.columnar.tuple_keys import ENCODED
 from headrace.lowlevel.state import segment
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.vectorized.fields import Column, Field, Layout
+from headrace.lowlevel.vectorized.segment_store import Table
 
 _ROW_TYPE = pa.binary(16)
 TIMESTAMP, HOLD = "timestamp", "hold"
@@ -69,11 +69,10 @@ class TimerCombination(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class TimerRows:
+class TimerRows(Table):
     """Timers of several keys: arrays with one item for each timer."""
 
     key_hashes: pa.Array
-    """Hash of the key, of type `binary(16)`."""
     keys: pa.Array
     """Encoded key, of type `large_binary`."""
     timestamps: Numbers
@@ -83,9 +82,6 @@ class TimerRows:
     columns: list[Column]
     """The values of each timer field."""
 
-    def __len__(self) -> int:
-        return len(self.timestamps)
-
     def taken(self, indices: Numbers) -> TimerRows:
         """The timers at these indices."""
         where = of_numbers(indices)
@@ -93,10 +89,6 @@ class TimerRows:
         return TimerRows(
             self.key_hashes.take(where), self.keys.take(where), self.timestamps[indices], self.holds[indices], columns
         )
-
-    def where(self, chosen: NDArray[np.bool_]) -> TimerRows:
-        """The timers for which `chosen` is True; the same object if it is True for all."""
-        return self if chosen.all() else self.taken(np.flatnonzero(chosen))
 
     def combined(self, numbers: Numbers, combinations: Sequence[TimerCombination]) -> tuple[TimerRows, Numbers]:
         """Combine timers with the same key and timestamp.
@@ -138,6 +130,7 @@ class TimerRows:
     @classmethod
     def concatenated(cls, parts: Sequence[TimerRows], layout: Layout) -> TimerRows:
         """Concatenate timers; without parts, the result is empty."""
+        parts = [part for part in parts if len(part)]
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -154,8 +147,8 @@ class TimerRows:
 
     # Encoding in segments
 
-    def encode(self, layout: Layout) -> bytes:
-        """Encode the timers as a segment, see `headrace.lowlevel.state.segment`."""
+    def encode(self, layout: Layout) -> pa.RecordBatch:
+        """The timers as a segment has them, see `headrace.lowlevel.state.segment`."""
         names, columns = (
             [segment.ROW, segment.KEY, TIMESTAMP],
             [self.key_hashes, self.keys, of_numbers(self.timestamps)],
@@ -170,12 +163,11 @@ class TimerRows:
             pa.field(name, column.type, metadata=segment.ENCODED if name == segment.KEY else None)
             for name, column in zip(names, columns, strict=True)
         ]
-        return segment.encode(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)))
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
     @classmethod
-    def decode(cls, contents: bytes, layout: Layout) -> TimerRows:
-        """Decode the timers of a segment; a field that the segment does not have gets its default."""
-        table = segment.decode(contents)
+    def decode(cls, table: pa.RecordBatch, layout: Layout) -> TimerRows:
+        """The timers of a segment; a field that the segment does not have gets its default."""
         found = dict(zip(table.schema.names, table.columns, strict=True))
         holds = numbers_in(found[HOLD]) if HOLD in found else np.full(table.num_rows, NO_HOLD, np.int64)
         columns = [

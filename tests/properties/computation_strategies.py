@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import ClassVar, NamedTuple, cast
@@ -144,6 +144,20 @@ class Step(NamedTuple):
     as_columns: bool = False
 
 
+def inherited(
+    copies: Mapping[int, MemoryStateStore], before: IntervalMap, after: IntervalMap
+) -> dict[int, MemoryStateStore]:
+    """The state of other intervals, which inherit from these as copies in a checkpoint do."""
+    made = {interval.number: MemoryStateStore() for interval in after}
+    for new in after:
+        for old in before:
+            if old.start < new.stop and new.start < old.stop:
+                for delta in copies[old.number].dump():
+                    bounds = (old.start, old.stop), (new.start, new.stop)
+                    made[new.number].apply(delta if len(set(bounds)) == 1 else within(delta, *bounds))
+    return made
+
+
 @dataclass
 class Running:
     """A topology of one computation."""
@@ -162,14 +176,8 @@ class Running:
 
     def cut(self, intervals: IntervalMap) -> None:
         """Have other intervals, which inherit from these as copies in a checkpoint do."""
-        copies = {interval.number: MemoryStateStore() for interval in intervals}
-        for new in intervals:
-            for old in self.intervals:
-                if old.start < new.stop and new.start < old.stop:
-                    for delta in self.copies[old.number].dump():
-                        bounds = (old.start, old.stop), (new.start, new.stop)
-                        copies[new.number].apply(delta if len(set(bounds)) == 1 else within(delta, *bounds))
-        self.intervals, self.copies = intervals, copies
+        self.copies = inherited(self.copies, self.intervals, intervals)
+        self.intervals = intervals
 
     def step(self, step: Step, batches: int = 1) -> None:
         """One epoch, with another instance, as after a restart; its elements come in so many batches."""

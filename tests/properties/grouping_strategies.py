@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple, cast
 
-from headrace.lowlevel.checkpoint.files.file_chain import within
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.processing.bundle import Bundle
@@ -32,7 +31,7 @@ from headrace.sdk.operators.vectorized.eligibility import obstacle
 from headrace.sdk.operators.vectorized.state_migration import records_of_segments
 from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Element, Pane
-from tests.properties.computation_strategies import never, places_of
+from tests.properties.computation_strategies import inherited, never, places_of
 
 Way = Callable[[Windowing, Combiner], Computation]
 
@@ -102,14 +101,8 @@ class Combining:
 
     def cut(self, intervals: IntervalMap) -> None:
         """Have other intervals, which inherit from these as copies in a checkpoint do."""
-        copies = {interval.number: MemoryStateStore() for interval in intervals}
-        for new in intervals:
-            for old in self.intervals:
-                if old.start < new.stop and new.start < old.stop:
-                    for delta in self.copies[old.number].dump():
-                        bounds = (old.start, old.stop), (new.start, new.stop)
-                        copies[new.number].apply(delta if len(set(bounds)) == 1 else within(delta, *bounds))
-        self.intervals, self.copies = intervals, copies
+        self.copies = inherited(self.copies, self.intervals, intervals)
+        self.intervals = intervals
 
     def run(self, steps: Iterable[Step]) -> Combining:
         """All of them, then the end of time."""

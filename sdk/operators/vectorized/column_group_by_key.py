@@ -24,6 +24,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
 from headrace.lowlevel.vectorized.blocks_by_key import without_duplicates
+from headrace.lowlevel.vectorized.segment_store import SegmentStore
 from headrace.sdk.combinefns.combiner_kind import combiner_signature
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
@@ -45,7 +46,6 @@ from headrace.sdk.operators.vectorized.state.element_table import (
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED, Keys, decoded
 from headrace.sdk.operators.vectorized.state.number_columns import window_groups
 from headrace.sdk.operators.vectorized.state.segment_formats import ElementFormat
-from headrace.sdk.operators.vectorized.state.segment_store import SegmentStore
 from headrace.sdk.operators.vectorized.state.window_input import drop_late
 from headrace.sdk.operators.vectorized.state_migration import elements_of_records
 from headrace.sdk.windows import BoundedWindow, GlobalWindow, IntervalWindow
@@ -92,7 +92,7 @@ class ColumnGroupByKey(IntervalComputation):
         for number in range(parts):
             tables = chain(store.between(before, now), due)
             self._emit(by_kind([table.of_part(number, parts) for table in tables]), context)
-        store.keep(*(piece for table in later for piece in table.pieces(_LARGEST)), closed_until=now)
+        store.keep(*(piece for table in later for piece in table.pieces(_LARGEST)), done_until=now)
 
     # What comes in
 

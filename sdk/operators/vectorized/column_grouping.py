@@ -20,6 +20,7 @@ from headrace.lowlevel.columnar.key_columns import Numbers, first_indices
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import IntervalContext
+from headrace.lowlevel.vectorized.segment_store import SegmentStore
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers
@@ -30,7 +31,6 @@ from headrace.sdk.operators.vectorized.base import ColumnCombining
 from headrace.sdk.operators.vectorized.eligibility import size_of
 from headrace.sdk.operators.vectorized.pane_output import PaneOutput
 from headrace.sdk.operators.vectorized.state.segment_formats import PartFormat, WakeFormat, WindowFormat
-from headrace.sdk.operators.vectorized.state.segment_store import SegmentStore
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_input import Arrivals, ArrivalTables, drop_late
 from headrace.sdk.operators.vectorized.state.window_table import (
@@ -123,7 +123,7 @@ class ColumnGrouping(ColumnCombining):
         new = WindowTable.joined([self._taken_over(context).without_panes(), arrivals.lines], width)
         due = WindowTable.joined([*store.between(before, now), new.where(new[END] <= now)], width)
         self._output.emit(self._accumulated.reduced(due, context).by_end(), None, context)
-        store.keep(self._accumulated.reduced(new.where(new[END] > now), context), closed_until=now)
+        store.keep(self._accumulated.reduced(new.where(new[END] > now), context), done_until=now)
 
     # Windows with several panes
 
@@ -139,11 +139,11 @@ class ColumnGrouping(ColumnCombining):
             panes = self._fire(windows, context)
             self._output.emit(panes.lines, panes.codes, context)
         if wakes is not None:
-            wakes.keep(self._waiting(windows, begun, context), closed_until=closed)
+            wakes.keep(self._waiting(windows, begun, context), done_until=closed)
             context.next_wall_timer = wakes.least
         changed = lines.where((lines[END] > closed) & windows.changed)
         changed[AGE] = context.epoch
-        store.keep(changed, closed_until=closed)
+        store.keep(changed, done_until=closed)
 
     def _closed(self, context: IntervalContext) -> int:
         """The latest end of a window that is closed after this bundle, microseconds UTC."""

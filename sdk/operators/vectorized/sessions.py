@@ -20,6 +20,7 @@ from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import IntervalContext
+from headrace.lowlevel.vectorized.segment_store import SegmentStore
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers, whole_numbers
@@ -29,7 +30,6 @@ from headrace.sdk.operators.vectorized.base import ColumnCombining
 from headrace.sdk.operators.vectorized.pane_output import PaneOutput
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
 from headrace.sdk.operators.vectorized.state.segment_formats import SessionFormat
-from headrace.sdk.operators.vectorized.state.segment_store import SegmentStore
 from headrace.sdk.operators.vectorized.state.session_table import Kept, SessionTable
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_input import drop_late
@@ -70,7 +70,7 @@ class ColumnSessions(ColumnCombining):
             lines = over.taken(np.argsort(over.ends, kind="stable")).windows(self._reducers)
             self._output.emit(lines, None, context)
             new = self._joined([new, waiting])
-        store.keep(new.reduced(self._reducers), closed_until=now)
+        store.keep(new.reduced(self._reducers), done_until=now)
 
     def _joined(self, parts: Sequence[SessionTable]) -> SessionTable:
         return SessionTable.joined(parts, len(self._reducers.kept))

@@ -11,6 +11,7 @@ from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.state.state_store import Delta
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.topology.timer import HOLD, TimeDomain
+from headrace.lowlevel.vectorized.segment_store import SegmentStore
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_contents import Chunks, Reduction, stored_values
@@ -26,7 +27,6 @@ from headrace.sdk.operators.vectorized.state.element_table import (
 )
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
 from headrace.sdk.operators.vectorized.state.segment_formats import ElementFormat
-from headrace.sdk.operators.vectorized.state.segment_store import SegmentStore
 from headrace.sdk.operators.vectorized.state.window_table import (
     ENDED,
     FINISHED,

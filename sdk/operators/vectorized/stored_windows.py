@@ -10,13 +10,13 @@ import numpy as np
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.topology.computation import IntervalContext
+from headrace.lowlevel.vectorized.segment_store import Format, SegmentStore, T
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.combinefns.combiner_kind import combiner_kind
 from headrace.sdk.operators.combining.aggregates import Reducers, reducers_of
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
 from headrace.sdk.operators.vectorized.state.segment_formats import PartFormat, SessionFormat, WakeFormat, WindowFormat
-from headrace.sdk.operators.vectorized.state.segment_store import Format, SegmentStore, T
 from headrace.sdk.operators.vectorized.state.trigger_state import progress_of
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_table import (

@@ -20,7 +20,7 @@ from headrace.lowlevel import (
 )
 from headrace.lowlevel.checkpoint import Checkpoint
 from headrace.lowlevel.storage.object_store import ObjectStore
-from headrace.lowlevel.vectorized import timer_log
+from headrace.lowlevel.vectorized import segment_store
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
@@ -95,9 +95,9 @@ def expected(tmp_path: Path) -> tuple[list[str], dict[str, int]]:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments that come together soon."""
-    monkeypatch.setattr(timer_log, "_SMALL", 4)
-    monkeypatch.setattr(timer_log, "_MANY", 3)
-    monkeypatch.setattr(timer_log, "_GROWTH", 2)
+    monkeypatch.setattr(segment_store, "SMALL", 4)
+    monkeypatch.setattr(segment_store, "MANY", 3)
+    monkeypatch.setattr(segment_store, "GROWTH", 2)
 
 
 def stored(place: Path) -> dict[str, int]:

@@ -15,6 +15,7 @@ from headrace.lowlevel import BoundedInjector, CallSink, Topology
 from headrace.lowlevel.checkpoint import Checkpoint
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import SECOND
+from headrace.lowlevel.vectorized import segment_store
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
@@ -22,7 +23,6 @@ from headrace.sdk.compiler import execution_strategy
 from headrace.sdk.model.panes import PaneInfoTiming
 from headrace.sdk.operators.vectorized.column_group_by_key import ColumnGroupByKey
 from headrace.sdk.operators.vectorized.column_grouping import ColumnGrouping
-from headrace.sdk.operators.vectorized.state import segment_store
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark
 from headrace.transforms import window
 from tests.depth import faults, seeds

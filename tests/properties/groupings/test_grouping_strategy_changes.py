@@ -16,6 +16,7 @@ from headrace.lowlevel.processing.worker import Worker
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.time import SECOND
 from headrace.lowlevel.topology.computation import Computation, InlineComputation
+from headrace.lowlevel.vectorized import segment_store
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
@@ -26,7 +27,6 @@ from headrace.sdk.operators.combining.session_lifting import SessionLifting
 from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.operators.vectorized.eligibility import gap_of
 from headrace.sdk.operators.vectorized.sessions import ColumnSessions
-from headrace.sdk.operators.vectorized.state import segment_store
 from headrace.sdk.operators.vectorized.state_migration import records_of_segments
 from headrace.sdk.triggers import AccumulationMode, AfterCount, Repeatedly
 from headrace.sdk.windows import FixedWindows, Sessions

@@ -17,6 +17,7 @@ from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.records.value_schema import Single, Tuple, pair
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.lowlevel.topology.computation import Computation, InlineComputation
+from headrace.lowlevel.vectorized import segment_store
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
@@ -24,7 +25,6 @@ from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.operators.vectorized import column_group_by_key
 from headrace.sdk.operators.vectorized.column_group_by_key import ColumnGroupByKey
 from headrace.sdk.operators.vectorized.eligibility import obstacle
-from headrace.sdk.operators.vectorized.state import segment_store
 from headrace.sdk.operators.vectorized.state_migration import records_of_segments
 from headrace.sdk.windows import FixedWindows, GlobalWindow, GlobalWindows, IntervalWindow, WindowFn
 from headrace.sdk.windows.windowing import Windowing

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 import headrace as beam
 from headrace.lowlevel import CallSink
 from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.vectorized import segment_store
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.sdk.compiler.compiler import compile_pipeline
 from headrace.sdk.operators.vectorized.sessions import ColumnSessions
-from headrace.sdk.operators.vectorized.state import segment_store
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.window import Sessions, TimestampedValue
 from tests.depth import examples

@@ -16,7 +16,7 @@ from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.state import segment
-from headrace.sdk.operators.combining.session_runs import Flags
+from headrace.lowlevel.vectorized.segment_store import Table
 from headrace.sdk.operators.vectorized.state import number_columns
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
 from headrace.sdk.operators.vectorized.state.window_table import KEY_FIELDS, KEY_HASH, objects_of
@@ -84,7 +84,7 @@ Values: TypeAlias = ValueColumns | ValueLists
 
 
 @dataclass(frozen=True, slots=True)
-class ElementTable:
+class ElementTable(Table):
     """A line for each value, or for several values of a key and window; all arrays have one entry for each line."""
 
     key_hashes: pa.Array
@@ -95,9 +95,6 @@ class ElementTable:
     """The columns of `NAMES`: int64."""
     values: Values
 
-    def __len__(self) -> int:
-        return len(self.key_hashes)
-
     def __getitem__(self, column: int) -> Numbers:
         return self.numbers[column]
 
@@ -106,10 +103,6 @@ class ElementTable:
         where = of_numbers(indices)
         numbers = [column.take(indices) for column in self.numbers]
         return ElementTable(self.key_hashes.take(where), self.keys.take(where), numbers, self.values.taken(indices))
-
-    def where(self, chosen: Flags) -> ElementTable:
-        """The lines where `chosen` is True; the same object if it is True for all."""
-        return self if chosen.all() else self.taken(np.flatnonzero(chosen))
 
     def of_part(self, number: int, parts: int) -> ElementTable:
         """The lines whose keys belong to one of some parts of all keys; the same object if there is one part."""
@@ -128,8 +121,8 @@ class ElementTable:
         for begin, end in pairwise([0, *edges.tolist(), len(self)]):
             yield whole if end - begin == len(self) else whole.taken(np.arange(begin, end))
 
-    def encode(self) -> bytes:
-        """Encode the lines as a segment, in their order; there is at least one line.
+    def encode(self) -> pa.RecordBatch:
+        """Encode the lines in their order, as a segment has them; there is at least one line.
 
         Raises the error of `pickle` for values that cannot be pickled.
         """
@@ -144,12 +137,11 @@ class ElementTable:
             fields.append(pa.field(_VALUES, pa.large_binary()))
             columns.append(of_bytes(cast("list[bytes]", self.values.pickled().lists), pa.large_binary()))
         schema = pa.schema([*KEY_FIELDS, *fields], metadata)
-        return segment.encode(pa.record_batch([self.key_hashes, self.keys, *columns], schema=schema))
+        return pa.record_batch([self.key_hashes, self.keys, *columns], schema=schema)
 
     @classmethod
-    def decode(cls, contents: bytes) -> ElementTable:
-        """Decode the lines of a segment; arrays may be read-only. Raises ValueError if `contents` is not a segment."""
-        table = segment.decode(contents)
+    def decode(cls, table: pa.RecordBatch) -> ElementTable:
+        """Decode the lines of a segment; arrays may be read-only."""
         metadata = table.schema.metadata
         numbers = number_columns.decoded(table, NAMES, json.loads(metadata[segment.SAME]))
         return cls(table.column(0), table.column(1), numbers, _values_in(table, metadata.get(_SHAPE)))

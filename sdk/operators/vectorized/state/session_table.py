@@ -14,10 +14,10 @@ from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.state import segment
+from headrace.lowlevel.vectorized.segment_store import Table
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
-from headrace.sdk.operators.combining.session_runs import Flags, Runs, runs_of_stretches
+from headrace.sdk.operators.combining.session_runs import Runs, runs_of_stretches
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
-from headrace.sdk.operators.vectorized.state.segment_store import KeyPositions, lines_of_keys
 from headrace.sdk.operators.vectorized.state.window_table import (
     KEY_HASH,
     WindowTable,
@@ -29,7 +29,7 @@ Kept = NDArray[np.int64] | NDArray[np.object_]
 
 
 @dataclass(frozen=True, slots=True)
-class SessionTable:
+class SessionTable(Table):
     """Parts of sessions, each of which combines some elements of one session; times are microseconds UTC.
 
     All arrays have one entry for each part. Parts are in any order unless a method says otherwise, and several may be
@@ -51,9 +51,6 @@ class SessionTable:
     counts: Numbers
     """Number of elements."""
 
-    def __len__(self) -> int:
-        return len(self.ends)
-
     def taken(self, indices: Numbers) -> SessionTable:
         """A copy of the parts at these indices."""
         where = of_numbers(indices)
@@ -66,14 +63,6 @@ class SessionTable:
             [column[indices] for column in self.kept],
             self.counts[indices],
         )
-
-    def where(self, chosen: Flags) -> SessionTable:
-        """The parts where `chosen` is True; the same object if it is True for all."""
-        return self if chosen.all() else self.taken(np.flatnonzero(chosen))
-
-    def by_key_hash(self) -> SessionTable:
-        """The parts ordered by the hashes of their keys, as `lines_of_keys` needs them; the sort is stable."""
-        return self.taken(np.argsort(segment.key_positions(self.key_hashes), kind="stable"))
 
     def runs(self) -> Runs:
         """Group the parts by session: parts of a key that overlap are of one session."""
@@ -97,21 +86,20 @@ class SessionTable:
             np.add.reduceat(key_hashes.counts, first),
         )
 
-    def encode(self) -> bytes:
-        """Encode the parts as a segment, in their order."""
+    def encode(self) -> pa.RecordBatch:
+        """Encode the parts in their order, as a segment has them."""
         columns = {"row": self.key_hashes, "key": self.keys}
         numbers = {"start": self.starts, "end": self.ends, "due": self.due, "count": self.counts}
         columns |= {name: of_numbers(column) for name, column in numbers.items()}
         columns |= {f"kept{number}": _stored(column) for number, column in enumerate(self.kept)}
         fields = [pa.field(name, column.type) for name, column in columns.items()]
         fields[1] = fields[1].with_metadata(segment.ENCODED)
-        return segment.encode(pa.record_batch(list(columns.values()), schema=pa.schema(fields)))
+        return pa.record_batch(list(columns.values()), schema=pa.schema(fields))
 
     @classmethod
-    def decode(cls, contents: bytes, wanted: KeyPositions | None = None) -> SessionTable:
-        """Decode the parts of a segment; if `wanted` is given, those of these keys, from a segment `by_key_hash`."""
-        table = segment.decode(contents)
-        key_hashes, keys, *columns = (table if wanted is None else lines_of_keys(table, wanted)).columns
+    def decode(cls, table: pa.RecordBatch) -> SessionTable:
+        """Decode the parts of a segment; arrays may be read-only."""
+        key_hashes, keys, *columns = table.columns
         starts, ends, due, counts = (cast(Numbers, numbers_in(column)) for column in columns[:4])
         return cls(key_hashes, keys, starts, ends, due, list(map(_loaded, columns[4:])), counts)
 

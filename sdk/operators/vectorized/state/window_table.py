@@ -15,11 +15,11 @@ from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.state import segment
+from headrace.lowlevel.vectorized.segment_store import Table
 from headrace.sdk.operators.combining.session_runs import Flags
 from headrace.sdk.operators.vectorized.state import number_columns
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
 from headrace.sdk.operators.vectorized.state.number_columns import window_groups, window_numbers
-from headrace.sdk.operators.vectorized.state.segment_store import KeyPositions, lines_of_keys
 
 NAMES = ("start", "end", "count", "fresh", "index", "nonspeculative", "flags", "age", "wake")
 START, END, COUNT, FRESH, INDEX, NONSPECULATIVE, FLAGS, AGE, WAKE = range(len(NAMES))
@@ -42,7 +42,7 @@ _VALUE = "value"
 
 
 @dataclass(slots=True)
-class WindowTable:
+class WindowTable(Table):
     """A line for each key and window, or for a part of a window; methods change the numbers in place.
 
     All arrays have one entry for each line. Unless a method says otherwise, lines are in any order, and several may be
@@ -66,9 +66,6 @@ class WindowTable:
         """A table without lines; `width` is the number of columns that reducers keep."""
         none = np.empty(0, np.int64)
         return cls(pa.nulls(0, KEY_HASH), pa.nulls(0, ENCODED), [none] * len(NAMES), [none] * width)
-
-    def __len__(self) -> int:
-        return len(self.key_hashes)
 
     def __getitem__(self, column: int) -> Numbers:
         return self.numbers[column]
@@ -104,14 +101,6 @@ class WindowTable:
         numbers, kept = ([column.take(indices) for column in columns] for columns in (self.numbers, self.kept))
         values = None if self.values is None else self.values[indices]
         return WindowTable(self.key_hashes.take(where), self.keys.take(where), numbers, kept, values)
-
-    def where(self, chosen: Flags) -> WindowTable:
-        """The lines where `chosen` is True; the same object if it is True for all."""
-        return self if chosen.all() else self.taken(np.flatnonzero(chosen))
-
-    def by_key_hash(self) -> WindowTable:
-        """The lines ordered by the hashes of their keys, as `lines_of_keys` needs them; the sort is stable."""
-        return self.taken(np.argsort(segment.key_positions(self.key_hashes), kind="stable"))
 
     def by_end(self) -> WindowTable:
         """The lines ordered by the ends, then the starts, of their windows; the sort is stable."""
@@ -160,8 +149,8 @@ class WindowTable:
         indices[groups[order]] = order
         return indices
 
-    def encode(self, stored: Sequence[str] = NAMES, metadata: Mapping[bytes, bytes] | None = None) -> bytes:
-        """Encode the lines as a segment, in their order; there is at least one line.
+    def encode(self, stored: Sequence[str] = NAMES, metadata: Mapping[bytes, bytes] | None = None) -> pa.RecordBatch:
+        """Encode the lines in their order, as a segment has them; there is at least one line.
 
         Args:
             stored: Names of the columns to store; others are decoded as 0, and `WAKE` as `NEVER`.
@@ -177,26 +166,11 @@ class WindowTable:
         if same.get(NAMES[WAKE]) == NEVER:
             del same[NAMES[WAKE]]
         schema = pa.schema([*KEY_FIELDS, *fields], {segment.SAME: json.dumps(same).encode(), **(metadata or {})})
-        return segment.encode(pa.record_batch([self.key_hashes, self.keys, *columns], schema=schema))
+        return pa.record_batch([self.key_hashes, self.keys, *columns], schema=schema)
 
     @classmethod
-    def decode(cls, contents: bytes, wanted: KeyPositions | None = None, names: Sequence[str] = NAMES) -> WindowTable:
-        """Decode the lines of a segment.
-
-        Args:
-            contents: Encoded lines.
-            wanted: If it is given, only lines of these keys are decoded; the segment was written `by_key_hash`.
-            names: `NAMES` or `ONE_PANE`: the columns of the table.
-
-        Returns:
-            The lines; arrays may be read-only.
-
-        Raises:
-            ValueError: `contents` is not a segment.
-        """
-        table = segment.decode(contents)
-        if wanted is not None:
-            table = lines_of_keys(table, wanted)
+    def decode(cls, table: pa.RecordBatch, names: Sequence[str] = NAMES) -> WindowTable:
+        """Decode the lines of a segment; arrays may be read-only. `names` are the columns: `NAMES` or `ONE_PANE`."""
         stored = table.schema.names
         # `encode` leaves the column out if no line waits for a wall time, which is the common case.
         same: dict[str, int] = {NAMES[WAKE]: NEVER, **json.loads((table.schema.metadata or {})[segment.SAME])}

@@ -14,7 +14,6 @@ import headrace as beam
 from headrace.io import Write
 from headrace.lowlevel import BaseInjector, CallSink, Delivery, MemorySplit
 from headrace.lowlevel.records.record import Batch
-from headrace.lowlevel.state import segment
 from headrace.lowlevel.time import SECOND
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import ManualClock
@@ -123,10 +122,9 @@ def test_a_successor_fires_what_waits(
 
 def test_lines_that_wait_for_nothing_do_not_say_so() -> None:
     rows, keys = pa.array([bytes(16)], pa.binary(16)), pa.array([b"key"], pa.large_binary())
-    contents = WindowTable(rows, keys, [np.array([7])] * 3, []).with_panes().encode()
-    table = segment.decode(contents)
+    table = WindowTable(rows, keys, [np.array([7])] * 3, []).with_panes().encode()
     assert "wake" not in {*table.schema.names, *json.loads(table.schema.metadata[b"same"])}
-    assert WindowTable.decode(contents)[WAKE].tolist() == [NEVER]
+    assert WindowTable.decode(table)[WAKE].tolist() == [NEVER]
 
 
 class Once(BaseInjector):

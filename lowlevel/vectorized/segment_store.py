@@ -1,34 +1,34 @@
-"""What: tables of many keys that outlive a bundle, as segments of one interval's state (a log-structured store).
+"""A log-structured store: tables of many keys that outlive a bundle, as segments of one interval's state.
 
 A bundle appends its lines as one segment or a few, and reads only the segments with lines that are due or looked up, so
 that the cost of an epoch does not depend on the size of the state. The name of a segment has the range of times in it,
-so that due segments are found by their names. A segment is kept until all its windows are closed. Which of its lines
-were due earlier follows from the watermark before the bundle, so that a segment is not written again when some of its
-lines are done. When there are many segments of about one size, they are compacted into one: each line is written again
-a few times for every eightfold growth. The contents of a table, the times by which its lines are looked up, and their
-compaction are defined by a format; see `segment_formats`.
+so that due segments are found by their names. A segment is kept until its last line is done. Which of its lines were
+due earlier follows from the watermark before the bundle, so that a segment is not written again when some of its lines
+are done. When there are many segments of about one size, they are compacted into one: each line is written again a few
+times for every eightfold growth. The contents of a table, the times by which its lines are looked up, their compaction
+and the names of their segments are defined by a format: timers of column computations have one, see `timer_format`, and
+groupings have several.
 """
 
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.state import segment
+from headrace.lowlevel.state.segment import KeyPositions
 from headrace.lowlevel.topology.computation import IntervalContext
-from headrace.sdk.operators.combining.session_runs import Flags
 
-_NAME = struct.Struct(">QQQBBQIH")
+_TIMES = struct.Struct(">QQQ")
 _SHIFT = 1 << 63
 """Offset that makes signed microseconds unsigned, so that encoded names have the order of their times."""
 SMALL = 4096
@@ -40,24 +40,6 @@ MANY = 16
 ANY_TIER = 255
 """The largest tier that a name can have."""
 
-KeyPositions = NDArray[np.uint64]
-"""First eight bytes of keys' hashes as numbers (`segment.key_positions`): distinct and ascending."""
-
-
-class Kind(IntEnum):
-    """Kinds of lines in a segment."""
-
-    PARTS = 0
-    """Parts of windows that have one pane: the parts of a key and window are combined."""
-    WINDOWS = 1
-    """Windows that have several panes: of the lines of a key and window, the one of the latest epoch is valid."""
-    WAKES = 2
-    """Windows whose triggers must be evaluated when the wall clock reaches a time."""
-    SESSIONS = 3
-    """Parts of sessions: the parts of a key that overlap are combined."""
-    ELEMENTS = 4
-    """Values that windows with one pane hold."""
-
 
 class Name(NamedTuple):
     """The decoded name of a segment; times are microseconds UTC."""
@@ -66,10 +48,8 @@ class Name(NamedTuple):
     """Least of the times by which the segment's lines are looked up."""
     greatest: int
     """Greatest of these times."""
-    end: int
-    """Greatest end of a window in the segment; the segment is deleted when this window is closed."""
-    kind: int
-    """See `Kind`."""
+    bound: int
+    """See `Format.bound`."""
     tier: int
     """Size class of the segment: see `tier_of`."""
     epoch: int
@@ -77,99 +57,139 @@ class Name(NamedTuple):
     interval: int
     """The interval for which the segment was written; it keeps names distinct when intervals merge."""
     number: int
-    """Number of the segment among those of its kind that an epoch writes for an interval."""
+    """Number of the segment among those of its format that an epoch writes for an interval."""
 
     @property
     def age(self) -> tuple[int, int]:
         """Sort key: the order in which segments of a key were written."""
         return self.epoch, self.number
 
-    def encode(self) -> bytes:
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Encoding of the names of one format's segments; checkpoints have them, so that none of it can change.
+
+    >>> naming, name = Naming(b"k", ">BQIH"), Name(-5, 10, 12, 0, 3, 1, 0)
+    >>> naming.decode(naming.encode(name) + b"/1") == name
+    True
+    """
+
+    kind: bytes
+    """What tells the segments of one format from those of a computation's others; empty if there are no others."""
+    origin: str
+    """The layout of tier, epoch, interval and number, as in `struct`."""
+
+    def encode(self, name: Name) -> bytes:
         """The name as bytes, ordered by the least time."""
-        return _NAME.pack(self.least + _SHIFT, self.greatest + _SHIFT, self.end + _SHIFT, *self[3:])
+        times = _TIMES.pack(name.least + _SHIFT, name.greatest + _SHIFT, name.bound + _SHIFT)
+        return times + self.kind + struct.pack(self.origin, *name[3:])
 
-    @classmethod
-    def decode(cls, name: bytes) -> Name:
-        """Decode a name; a suffix, as merging intervals append it, is ignored.
-
-        >>> name = Name(-5, 10, 12, Kind.PARTS, 0, 3, 1, 0)
-        >>> Name.decode(name.encode() + b"/1") == name
-        True
-        """
-        least, greatest, end, *rest = _NAME.unpack_from(name)
-        return cls(least - _SHIFT, greatest - _SHIFT, end - _SHIFT, *rest)
+    def decode(self, name: bytes) -> Name | None:
+        """Decode a name; None if it has another kind. A suffix, as merging intervals append it, is ignored."""
+        if not name.startswith(self.kind, _TIMES.size):
+            return None
+        least, greatest, bound = _TIMES.unpack_from(name)
+        origin = struct.unpack_from(self.origin, name, _TIMES.size + len(self.kind))
+        return Name(least - _SHIFT, greatest - _SHIFT, bound - _SHIFT, *origin)
 
 
-class Table(Protocol):
+class Table(ABC):
     """Lines of many keys as columns."""
 
-    def __len__(self) -> int: ...
+    __slots__ = ()
+    key_hashes: pa.Array
+    """The 16-byte hash of each line's key: binary(16), without nulls."""
 
+    def __len__(self) -> int:
+        return len(self.key_hashes)
+
+    @abstractmethod
     def taken(self, indices: Numbers) -> Self:
         """A copy of the lines at these indices."""
 
-    def where(self, chosen: Flags) -> Self:
+    def where(self, chosen: NDArray[np.bool_]) -> Self:
         """The lines where `chosen` is True; the same object if it is True for all."""
+        return self if chosen.all() else self.taken(np.flatnonzero(chosen))
 
 
 T = TypeVar("T", bound=Table)
 
 
-class Format(Protocol[T]):
-    """Encoding, lookup times and compaction of one kind of tables; arrays have one entry for each line, int64."""
+class Format(ABC, Generic[T]):
+    """Encoding, names, lookup times and compaction of one kind of tables.
 
-    @property
-    def kind(self) -> Kind:
-        """The kind of the lines."""
+    Arrays have one entry for each line; times are microseconds UTC: int64.
+    """
 
-    @property
-    def largest_tier(self) -> int:
-        """The largest tier that is compacted; its segments must fit into memory `MANY` at a time."""
+    naming: Naming
+    """Encoding of the names of segments."""
+    largest_tier = ANY_TIER
+    """The largest tier that is compacted; its segments must fit into memory `MANY` at a time."""
+    by_key = False
+    """Whether lines are looked up by their keys: a segment then has them in the order of their key hashes."""
 
+    @abstractmethod
     def times(self, table: T) -> Numbers:
-        """The times by which lines are looked up, microseconds UTC."""
+        """The times by which lines are looked up."""
 
     def ends(self, table: T) -> Numbers:
-        """The ends of the lines' windows, microseconds UTC."""
+        """The times at which lines are done: by default those by which they are looked up."""
+        return self.times(table)
 
+    def bound(self, table: T) -> int:
+        """A time that a segment's name states besides the range of its times: by default the greatest of `ends`."""
+        return int(self.ends(table).max())
+
+    def end(self, name: Name) -> int:
+        """The time at which all lines of a segment are done, so that it is deleted: by default its `bound`."""
+        return name.bound
+
+    @abstractmethod
     def joined(self, tables: Sequence[T]) -> T:
         """Concatenate tables in their order; `tables` may be empty."""
 
     def compacted(self, table: T) -> T:
-        """Equivalent lines, as few as possible; the lines of `table` are in the order in which they were written."""
+        """Equivalent lines, as few as possible: by default the same lines.
 
-    def encode(self, table: T) -> bytes:
-        """Encode the lines as the contents of a segment; there is at least one line."""
+        The lines of `table` are in the order in which they were written.
+        """
+        return table
 
-    def decode(self, contents: bytes, wanted: KeyPositions | None) -> T:
-        """Decode the lines of a segment; if `wanted` is given, those of these keys and possibly of others."""
+    @abstractmethod
+    def encode(self, table: T) -> pa.RecordBatch:
+        """The lines in their order as a segment has them, see `lowlevel.state.segment`; there is at least one line."""
+
+    @abstractmethod
+    def decode(self, batch: pa.RecordBatch) -> T:
+        """The lines that `encode` has encoded; arrays may be read-only."""
 
 
 @dataclass(slots=True)
 class SegmentStore(Generic[T]):
-    """The segments of one kind of one interval, during one bundle.
+    """The segments of one format of one interval, during one bundle.
 
-    Methods read the state that the previous epoch has committed. `keep` is called once, after all reads.
+    Methods read the state that the previous epoch has committed, until `keep` is called, once.
     """
 
     context: IntervalContext
     format: Format[T]
-    _names: dict[bytes, Name] = field(init=False)
+    names: dict[bytes, Name] = field(init=False)
+    """Encoded name -> name of each segment."""
     _written: int = 0
 
     def __post_init__(self) -> None:
-        named = ((name, Name.decode(name)) for name in self.context.store.segment_names())
-        self._names = {name: parts for name, parts in named if parts.kind == self.format.kind}
+        decoded = ((name, self.format.naming.decode(name)) for name in self.context.store.segment_names())
+        self.names = {name: parts for name, parts in decoded if parts is not None}
 
     @property
     def least(self) -> int | None:
         """The least time that is stored, microseconds UTC; None if nothing is."""
-        return min((parts.least for parts in self._names.values()), default=None)
+        return min((parts.least for parts in self.names.values()), default=None)
 
     def between(self, after: int, until: int) -> Iterator[T]:
         """The lines whose time is in (after, until], microseconds UTC: a table for each segment, the oldest first."""
         for name in self._between(after, until):
-            table = self._read(name)
+            table = self.read(name)
             times = self.format.times(table)
             yield table.where((times > after) & (times <= until))
 
@@ -186,71 +206,78 @@ class SegmentStore(Generic[T]):
     def of_keys(self, key_hashes: pa.Array, times: Numbers) -> Iterator[T]:
         """Lines of some keys, and possibly of others, at some times: a table for each segment, the oldest first.
 
+        The format must be `by_key`.
+
         Args:
             key_hashes: 16-byte hashes of keys: binary(16), without nulls, in any order.
             times: Microseconds UTC: int64, in any order; its length need not be that of `key_hashes`.
         """
-        if not len(key_hashes) or not self._names:
+        if not len(key_hashes) or not self.names:
             return
         times, wanted = np.unique(times), np.unique(segment.key_positions(key_hashes))
         for name in self._chosen(lambda parts: bool(_count_between(times, parts.least, parts.greatest))):
-            table = self._read(name, wanted)
+            table = self.read(name, wanted)
             yield table.where(np.isin(self.format.times(table), times))
 
     def of_keys_after(self, key_hashes: pa.Array, after: int) -> Iterator[T]:
         """Lines of some keys, and possibly of others, at times later than `after`; see `of_keys`."""
         wanted = np.unique(segment.key_positions(key_hashes))
         for name in self._chosen(lambda parts: parts.greatest > after):
-            table = self._read(name, wanted)
+            table = self.read(name, wanted)
             yield table.where(self.format.times(table) > after)
 
     def pop(self, until: int) -> T:
         """All lines of the segments that have a time up to `until`, microseconds UTC; these segments are deleted."""
         return self._taken(self._chosen(lambda parts: parts.least <= until))
 
-    def keep(self, *tables: T, closed_until: int) -> None:
-        """Write lines; before that, delete closed segments, and compact tiers that have `MANY` segments.
+    def keep(self, *tables: T, done_until: int) -> None:
+        """Write lines; before that, delete segments that are done, and compact tiers that have `MANY` segments.
 
-        `closed_until` is the latest end of a window that is closed, microseconds UTC. The lines are in any order.
+        `done_until` is the latest time at which lines are done, microseconds UTC. The lines are in any order.
         """
-        for name in self._chosen(lambda parts: parts.end <= closed_until):
+        for name in self._chosen(lambda parts: self.format.end(parts) <= done_until):
             self._drop(name)
         for names in self._crowded():
             lines = self._taken(names)
-            self._write(self.format.compacted(lines.where(self.format.ends(lines) > closed_until)))
+            self._write(self.format.compacted(lines.where(self.format.ends(lines) > done_until)))
         for table in tables:
             self._write(table)
 
+    def read(self, name: bytes, wanted: KeyPositions | None = None) -> T:
+        """The lines of a segment; if `wanted` is given, those of these keys and possibly of others."""
+        batch = segment.decode(self._contents(name))
+        if wanted is not None:
+            assert self.format.by_key, "the lines are in the order of their keys"
+            batch = segment.lines_of_keys(batch, wanted)
+        return self.format.decode(batch)
+
     def _chosen(self, is_chosen: Callable[[Name], bool]) -> list[bytes]:
         """Names of the segments for which `is_chosen` is true, the oldest first."""
-        names = [name for name, parts in self._names.items() if is_chosen(parts)]
-        return sorted(names, key=lambda name: self._names[name].age)
+        names = [name for name, parts in self.names.items() if is_chosen(parts)]
+        return sorted(names, key=lambda name: self.names[name].age)
 
     def _crowded(self) -> list[list[bytes]]:
         """Names of the segments of each tier that has `MANY` or more, the oldest first."""
         by_tier: dict[int, list[bytes]] = defaultdict(list)
         for name in self._chosen(lambda parts: parts.tier <= self.format.largest_tier):
-            by_tier[self._names[name].tier].append(name)
+            by_tier[self.names[name].tier].append(name)
         return [names for names in by_tier.values() if len(names) >= MANY]
 
     def _taken(self, names: Sequence[bytes]) -> T:
         """All lines of the named segments, which are deleted."""
-        tables = [self._read(name) for name in names]
+        tables = [self.read(name) for name in names]
         for name in names:
             self._drop(name)
         return self.format.joined(tables)
 
-    def _read(self, name: bytes, wanted: KeyPositions | None = None) -> T:
-        return self.format.decode(self._contents(name), wanted)
-
     def _contents(self, name: bytes) -> bytes:
-        contents = self.context.store.segment(name)
+        contents = self.context.delta.segments.get(name) or self.context.store.segment(name)
         assert contents is not None, "it is in the list of names"
         return contents
 
     def _drop(self, name: bytes) -> None:
         self.context.drop(name)
-        del self._names[name]
+        del self.names[name]
 
     def _write(self, table: T) -> None:
         """Write lines as one segment, or as a few segments of successive times if there are more than `SMALL` lines."""
@@ -265,12 +292,14 @@ class SegmentStore(Generic[T]):
             self._put(table.taken(order[begin:end]), times[order[begin:end]])
 
     def _put(self, table: T, times: Numbers) -> None:
-        bounds = int(times.min()), int(times.max()), int(self.format.ends(table).max())
-        origin = self.context.epoch, self.context.interval, self._written
-        parts = Name(*bounds, self.format.kind, tier_of(len(table)), *origin)
+        bounds = int(times.min()), int(times.max()), self.format.bound(table)
+        parts = Name(*bounds, tier_of(len(table)), self.context.epoch, self.context.interval, self._written)
+        name = self.format.naming.encode(parts)
         self._written += 1
-        self._names[parts.encode()] = parts
-        self.context.put(parts.encode(), self.format.encode(table))
+        self.names[name] = parts
+        if self.format.by_key:
+            table = table.taken(np.argsort(segment.key_positions(table.key_hashes), kind="stable"))
+        self.context.put(name, segment.encode(self.format.encode(table)))
 
 
 def tier_of(size: int) -> int:
@@ -298,15 +327,6 @@ def cuts(times: Numbers) -> Iterator[tuple[int, int]]:
         end = int(edges[min(int(np.searchsorted(edges, begin + lines)), len(edges) - 1)])
         yield begin, end
         begin = end
-
-
-def lines_of_keys(batch: pa.RecordBatch, wanted: KeyPositions) -> pa.RecordBatch:
-    """The lines of some keys, and possibly of a few others, from a segment whose lines are ordered by key hash."""
-    positions = segment.key_positions(batch.column(0))
-    begins, stops = (np.searchsorted(positions, wanted, side) for side in ("left", "right"))
-    sizes = stops - begins
-    offsets = np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
-    return batch.take(of_numbers(np.arange(int(sizes.sum())) + offsets))
 
 
 def _count_between(times: Numbers, least: int, greatest: int) -> int:
