@@ -10,7 +10,7 @@ import typer
 from typer.cli import get_docs_for_click
 
 from headrace.cli.app import SUMMARIES
-from headrace.cli.app import _loaded as loaded
+from headrace.cli.app import _command_of as loaded
 from headrace.cli.ending import Ending
 from tests.pinned import is_pinned
 

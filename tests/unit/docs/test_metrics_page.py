@@ -46,7 +46,7 @@ def counted() -> Iterator[str]:
         for path in (ROOT / package).rglob("*.py"):
             text = path.read_text(encoding="utf-8")
             yield from re.findall(r'(?:\.count\(|\bcounters\[)"(\w+)"', text)
-            for name in re.findall(r"\.(?:count\(|add_counters\(\w+, \{)([A-Z_]+)\b", text):
+            for name in re.findall(r"(?:\.count\(|\.add_counters\(\w+, \{|\bcounters\[)([A-Z_]+)\b", text):
                 yield value_of(name)
 
 
@@ -54,7 +54,7 @@ def value_of(name: str) -> str:
     """What a constant of the source code is."""
     for package in ("lowlevel", "sdk"):
         for path in (ROOT / package).rglob("*.py"):
-            if found := re.search(rf'^{name} = "(\w+)"', path.read_text(encoding="utf-8"), re.M):
+            if found := re.search(rf'^{name}(?:: Final)? = "(\w+)"', path.read_text(encoding="utf-8"), re.M):
                 return found[1]
     raise AssertionError(f"nothing says what {name} is")
 

@@ -75,7 +75,7 @@ def test_every_run_can_be_drawn():
     shown = {}
     for number, _, _, run in gallery.panels():
         titles, steps = zip(*run(), strict=True)
-        shown[number] = [[" ".join([box.text, *box.taken_back]) for box in scene_of(step).boxes] for step in steps]
+        shown[number] = [[" ".join([box.text, *box.retracted_texts]) for box in scene_of(step).boxes] for step in steps]
         scenes = [panel.scene for panel in panels(steps, None, None, titles)]
         assert all(len(scene.dots) in (10, 11) for scene in scenes)
         assert all(scene.boxes for scene in scenes) != (number in (5, 12)), number
