@@ -182,7 +182,9 @@ def _said(error: BaseException, folder: str) -> str:
     # Ports that were free, or were not.
     text = re.sub(r"\b(127\.0\.0\.1:|port )\d{4,}", r"\1…", text)
     lines = [line.strip(_FRAME) for line in text.splitlines() if line.strip(_FRAME)]
-    return lines[0] if len(lines) == 1 else f"{lines[0]} | {lines[-1]}"
+    # Notes of the error follow the line with its class.
+    is_note = len(lines) > 2 and re.match(r"[\w.]+: ", lines[-1]) is None and re.match(r"[\w.]+: ", lines[-2])
+    return lines[0] if len(lines) == 1 else " | ".join([lines[0], *lines[-2 if is_note else -1 :]])
 
 
 def _sites(error: BaseException | None) -> Iterator[Site]:

@@ -11,7 +11,7 @@ from headrace import plot as pictures
 from headrace.cli.ending import MisuseError, as_misuse, endings
 from headrace.lowlevel import CheckpointError
 from headrace.sdk.recording.checkpoint_recording import recording_at
-from headrace.sdk.recording.recording import Recording, RecordingError
+from headrace.sdk.recording.recording import NO_STEPS, NOT_RECORDED, Recording, RecordingError
 
 _PAGES = (".html", ".htm")
 
@@ -43,6 +43,13 @@ def plot(
             return
         _write(recording, output, step, key, title)
     typer.echo(f"written: {output}")
+    if _is_empty(recording):
+        typer.echo(NOT_RECORDED)
+
+
+def _is_empty(recording: Recording) -> bool:
+    """Whether no step was recorded, only read from the checkpoint."""
+    return all(step.standing is not None for step in recording.steps)
 
 
 def _write(recording: Recording, output: Path, step: str | None, key: str | None, title: str | None) -> None:
@@ -58,6 +65,8 @@ def _write(recording: Recording, output: Path, step: str | None, key: str | None
 
 
 def _list(recording: Recording) -> None:
+    if not recording.steps:
+        raise RecordingError(f"there is nothing to draw: {NO_STEPS}")
     for step in recording.steps:
         if (standing := step.standing) is not None:
             told = f"not recorded; {len(standing.windows):,} open windows, {len(standing.timers):,} waiting timers"
@@ -65,4 +74,6 @@ def _list(recording: Recording) -> None:
             results = len(step.panes) + len(step.productions)
             told = f"{len(step.arrivals):,} inputs, {results:,} results, {len(step.keys()):,} keys"
         typer.echo(f"{step.label}: {told}")
+    if _is_empty(recording):
+        typer.echo(NOT_RECORDED)
     typer.echo("give --output=PICTURE.html to draw one, and --step=LABEL to say which")

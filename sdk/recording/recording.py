@@ -24,6 +24,18 @@ FORMAT = 1
 TIMINGS = ("EARLY", "ON_TIME", "LATE", "UNKNOWN")
 """The timings that a pane may have."""
 
+NO_STEPS = (
+    "no step was recorded, and none has windows, timers or state that the checkpoint knows. Start the run with "
+    "--record (record=True in Python); groupings and steps with state are recorded, of a program without them there is "
+    "no picture"
+)
+"""Why a recording is empty, and what to do."""
+NOT_RECORDED = (
+    "nothing was recorded, so a picture shows what the checkpoint knows at its end: watermarks, open windows and "
+    "waiting timers. Start the run with --record (record=True in Python) for inputs, panes and results of each key"
+)
+"""What there is to see of a run that was not recorded."""
+
 
 class RecordingError(ValueError):
     """A recording lacks what was asked for, or a file is no recording.
@@ -254,7 +266,9 @@ class Recording:
         exact = [step for step in steps if step.label == label]
         if len(exact or steps) == 1:
             return (exact or steps)[0]
-        known = ", ".join(repr(step.label) for step in self.steps) or "none"
+        if not self.steps:
+            raise RecordingError(f"there is nothing to draw: {NO_STEPS}")
+        known = ", ".join(repr(step.label) for step in self.steps)
         if label is None:
             raise RecordingError(f"say which step of the recording is meant, with step=; it has {known}")
         several = "several steps" if steps else "no step"

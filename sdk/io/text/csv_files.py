@@ -62,6 +62,8 @@ class CsvParser:
     """Names in the first line of each file; None if no line has them."""
     origin: str = ""
     """Path of the file from which types were inferred."""
+    quoted_nulls: bool = True
+    """Whether a text between quotation marks may stand for null."""
 
     def parse(self, lines: bytes, file: MatchedFile) -> Batch:
         """See `LineParser`."""
@@ -104,7 +106,9 @@ class CsvParser:
             csv.ReadOptions(column_names=list(self.columns), use_threads=False, block_size=max(len(lines), 1)),
             csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=not self.one_line_each),
             csv.ConvertOptions(
-                column_types=dict(self.types), include_columns=self.selected, **null_options(self.nulls)
+                column_types=dict(self.types),
+                include_columns=self.selected,
+                **null_options(self.nulls, self.quoted_nulls),
             ),
         )
 
@@ -151,9 +155,10 @@ class CsvParser:
                 raise BadLine(index, _OPEN)
 
 
-def null_options(nulls: tuple[str, ...] | None) -> dict[str, object]:
-    """Arrow's options for the texts of null values."""
-    return {} if nulls is None else {"null_values": list(nulls), "strings_can_be_null": True}
+def null_options(nulls: tuple[str, ...] | None, quoted: bool = True) -> dict[str, object]:
+    """Arrow's options for the texts of null values, and whether these may be quoted."""
+    told: dict[str, object] = {} if quoted else {"quoted_strings_can_be_null": False}
+    return told if nulls is None else {**told, "null_values": list(nulls), "strings_can_be_null": True}
 
 
 _TYPES: dict[object, str] = {
@@ -291,6 +296,8 @@ class ReadFromCsv(LineSource):
             `bool`, `date` and `datetime`.
         na_values: Texts that stand for null in all columns. By default those of Arrow (empty, `NA`, `null`, …) do so in
             columns of numbers, dates and times, and columns of text keep them as text.
+        quoted_strings_can_be_null: Whether such a text may stand between quotation marks. With `na_values=[""]` and
+            False, nulls and empty texts that `WriteToCsv` has written are read as what they were.
         compression_type: One of `CompressionTypes`.
         encoding: As for `ReadFromText`.
         delimiter: Another name of `sep`.
@@ -324,6 +331,7 @@ class ReadFromCsv(LineSource):
         usecols: Sequence[str] | None = None,
         dtype: Mapping[str, ColumnType] | ColumnType | None = None,
         na_values: Sequence[str] | None = None,
+        quoted_strings_can_be_null: bool = True,
         compression_type: str = CompressionTypes.AUTO,
         encoding: str = UTF_8,
         delimiter: str | None = None,
@@ -350,6 +358,9 @@ class ReadFromCsv(LineSource):
         self._dtype = {name: _arrow_type(f"of column {name!r} ", alias) for name, alias in by_name.items()}
         self._every = None if dtype is None or by_name or dtype == {} else _arrow_type("", dtype)
         self._nulls = None if na_values is None else tuple(na_values)
+        if type(quoted_strings_can_be_null) is not bool:
+            raise TypeError(f"quoted_strings_can_be_null is True or False, got {quoted_strings_can_be_null!r:.200}")
+        self._quoted_nulls = quoted_strings_can_be_null
 
     def arrow_schema(self) -> pa.Schema | None:
         """See `Source`: the columns and types of the first file."""
@@ -369,7 +380,7 @@ class ReadFromCsv(LineSource):
         """CSV, with the columns and types of the first file."""
         stated = (self._names or (), self._dtype, self._selected, self._sep, self._nulls, self._splittable)
         return CsvFormat(
-            CsvParser(*stated, self.timestamp, self.times, self._skip),
+            CsvParser(*stated, self.timestamp, self.times, self._skip, quoted_nulls=self._quoted_nulls),
             self._names,
             self._every,
             self.compression,

@@ -281,6 +281,10 @@ def _named(names: Iterable[str]) -> pa.Schema:
     return pa.schema([(name, pa.string()) for name in names])
 
 
+_MARK = "\ue000"
+"""Stands for an empty text, where no other text has this character of the private use area."""
+
+
 @dataclass(frozen=True, slots=True)
 class CsvWriter(PartWriter):
     """Writes elements as lines of fields, below a line of their names if `header` is set."""
@@ -318,10 +322,26 @@ class CsvWriter(PartWriter):
 
     def rewrite(self, path: str, old: str, found: pa.Schema, schema: pa.Schema) -> None:
         """See `PartWriter`: the same columns in another order."""
+        from pyarrow import csv as csv_of_arrow
+
         order = [found.names.index(name) for name in schema.names]
         with open_input(old, compression_of(old, self.compression)) as file:
-            rows = csv.reader(io.TextIOWrapper(file, "utf-8", newline=""), delimiter=self.delimiter)
-            moved: list[list[object]] = [[row[at] for at in order] for row in rows]
+            data = file.read()
+        # Python's reader does not tell an empty text from None.
+        fields = csv_of_arrow.ConvertOptions(
+            column_types={name: pa.string() for name in found.names},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+        table = csv_of_arrow.read_csv(
+            pa.BufferReader(data),
+            csv_of_arrow.ReadOptions(column_names=found.names, block_size=max(len(data), 1), use_threads=False),
+            csv_of_arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            fields,
+        )
+        columns = [table.column(at).to_pylist() for at in order]
+        moved: list[list[object]] = [[*row] for row in zip(*columns, strict=True)]
         self._write(path, schema.names, moved[self.header :])
 
     def _write(self, path: str, columns: list[str], rows: list[list[object]]) -> None:
@@ -338,9 +358,26 @@ class CsvWriter(PartWriter):
             raise
 
     def _text(self, rows: list[list[object]]) -> str:
+        """The lines, in which an empty text is quoted and None is not, as for PostgreSQL, DuckDB and Spark."""
         text = self._lines(rows, "\n")
+        beside = (self.delimiter * 2, f"\n{self.delimiter}", f"{self.delimiter}\n")
+        if text.startswith(self.delimiter) or any(pair in text for pair in beside):
+            marked = [[_MARK if isinstance(value, str) and not value else value for value in row] for row in rows]
+            text = self._lines(marked, "\n")
+            count = sum(value is _MARK for row in marked for value in row)
+            if text.count(_MARK) > count:
+                return "".join(map(self._line, rows))
+            text = text.replace(_MARK, '""')
         # The writer quotes only such ends of lines as it writes itself.
-        return "".join(self._lines([row], "\r\n")[:-2] + "\n" for row in rows) if "\r" in text else text
+        return "".join(map(self._line, rows)) if "\r" in text else text
+
+    def _line(self, row: list[object]) -> str:
+        """The line of a row whose texts have any characters."""
+        if len(row) == 1:
+            return self._lines([row], "\r\n")[:-2] + "\n"
+        end = f"{self.delimiter}0\r\n"
+        fields = ['""' if isinstance(value, str) and not value else self._lines([[value, 0]], "\r\n") for value in row]
+        return self.delimiter.join(field.removesuffix(end) for field in fields) + "\n"
 
     def _lines(self, rows: list[list[object]], end: str) -> str:
         text = io.StringIO()
@@ -350,6 +387,10 @@ class CsvWriter(PartWriter):
 
 class WriteToCsv(WriteFiles):
     """Writes dicts, `Row`s, named tuples or dataclasses as CSV files.
+
+    A field is empty for None, and two quotation marks for an empty text; `ReadFromCsv` reads both back as they were
+    with `na_values=[""], quoted_strings_can_be_null=False`. In a file of one column both have quotation marks, as an
+    empty line would be no row.
 
     Args:
         path: Folder and beginning of the files' names; see `WriteToText`.

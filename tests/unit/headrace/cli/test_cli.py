@@ -279,6 +279,26 @@ def test_plot_draws_a_recorded_run(folder: Path) -> None:
     assert (folder / "run.svg").stat().st_size > 1_000
 
 
+def test_plot_says_that_nothing_was_recorded_and_how_to_record(folder: Path) -> None:
+    ran("points.py", "--checkpoint=state")
+    remedy = "nothing was recorded, so a picture shows what the checkpoint knows at its end"
+    for arguments in ([], ["--output=run.html", "--step=Sum"]):
+        told = call("plot", "state", *arguments).stdout
+        assert remedy in told
+        assert "Start the run with --record (record=True in Python)" in told
+    ran("points.py", "--checkpoint=recorded", "--record")
+    assert "nothing was recorded" not in call("plot", "recorded").stdout
+    (folder / "plain.py").write_text(
+        "import headrace as beam\n\ndef pipeline(p):\n    p | beam.Create([1]) | beam.Map(print)\n"
+    )
+    ran("plain.py", "--checkpoint=plain")
+    for arguments in ([], ["--output=run.html"]):
+        wrong = call("plot", "plain", *arguments)
+        assert wrong.exit_code == Ending.MISUSED
+        assert "there is nothing to draw: no step was recorded" in wrong.stderr
+        assert "Start the run with --record (record=True in Python)" in wrong.stderr
+
+
 def test_a_run_in_memory_goes_by_the_machines_clock(folder: Path) -> None:
     ran("points.py", "-o", "record_to=run.json")
     [first, *_] = Recording.load(folder / "run.json").step("Sum").arrivals

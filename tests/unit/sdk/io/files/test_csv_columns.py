@@ -24,7 +24,7 @@ def test_tasks_of_an_epoch_write_the_columns_in_one_order(tmp_path, header):
     head = "a;b\n" if header else ""
     assert [path.read_bytes().decode() for path in files(tmp_path)] == [
         f'{head}1;"x;\n""y""\r"\n',
-        f"{head};\n2;é\n",
+        f'{head};""\n2;é\n',
         f"{head}0.5;3\n",
     ]
 
