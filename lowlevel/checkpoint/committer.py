@@ -13,7 +13,7 @@ from headrace.lowlevel.checkpoint.log import fence
 from headrace.lowlevel.checkpoint.log.commit_log import LogPosition, look, read_before, read_entry, take_over
 from headrace.lowlevel.checkpoint.log.fence import Lease, Seal
 from headrace.lowlevel.checkpoint.log.garbage import Garbage
-from headrace.lowlevel.checkpoint.log.marker import ensure_marker, ensure_same
+from headrace.lowlevel.checkpoint.log.marker import ensure_marker, ensure_same, read_marker
 from headrace.lowlevel.checkpoint.manifest import interval_files
 from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
 from headrace.lowlevel.checkpoint.manifest.manifest import Manifest, encode_manifest
@@ -92,10 +92,7 @@ class Checkpoint:
         """
 
         def check(position: LogPosition) -> None:
-            if position.manifest is not None:
-                change = change_of(stored_in(position.manifest, topology), topology, consent or Consent())
-                change.require_possible(f"the checkpoint {store.describe()}")
-                changes.append(change)
+            changes.extend(_possible_change(store, position, topology, consent))
 
         changes: list[TopologyDifference] = []
         identity = ensure_marker(store, owner, now_us)
@@ -104,6 +101,12 @@ class Checkpoint:
         opened = cls(store, identity, lease, topology, take_over(store, lease, check))
         opened.change = next((change for change in changes[-1:] if change.is_one), None)
         return opened
+
+    @staticmethod
+    def require_possible(store: ObjectStorage, topology: Fingerprint, consent: Consent | None = None) -> None:
+        """Raise as `open` does if a run cannot continue with a topology; takes no lease, and writes nothing."""
+        if read_marker(store) is not None:
+            _possible_change(store, look(store), topology, consent)
 
     @staticmethod
     def read(store: ObjectStorage, key_coder: KeyCoder = PLAIN) -> CheckpointView:
@@ -339,3 +342,14 @@ class Checkpoint:
         except StoreError:
             self.may_have_garbage = True
             raise
+
+
+def _possible_change(
+    store: ObjectStorage, position: LogPosition, topology: Fingerprint, consent: Consent | None
+) -> list[TopologyDifference]:
+    """The difference from the last commit, if there is a commit. Raises `TopologyChangeError`."""
+    if position.manifest is None:
+        return []
+    change = change_of(stored_in(position.manifest, topology), topology, consent or Consent())
+    change.require_possible(f"the checkpoint {store.describe()}")
+    return [change]

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from headrace.lowlevel.gc_pause import new_objects_only
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import SystemClock
-from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint
+from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint, require_possible
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.driver.signals import heeding_signals
 from headrace.runners.engine.driver.topology_change import Changes, Running
@@ -26,7 +26,14 @@ from headrace.runners.spark.dataframe.bounded import bound, refuse_streams
 from headrace.runners.spark.dataframe.streaming import StreamError, StreamOptions, close_streams
 from headrace.runners.spark.executor import SparkExecutor
 from headrace.runners.spark.jobs.job_error import SparkJobError
-from headrace.runners.spark.session import SparkSetupError, cancel_all, checked, engine_session, open_session
+from headrace.runners.spark.session import (
+    SparkSetupError,
+    cancel_all,
+    checked,
+    engine_session,
+    has_session,
+    open_session,
+)
 from headrace.runners.spark.statestore.store_cache import StoreCache
 from headrace.runners.spark.stopped_session import naming_a_stop
 from headrace.runners.spark.worker.last_step import notes_folder
@@ -94,6 +101,9 @@ class SparkRunner:
             options = replace(options, intervals=self._intervals)
         topology.validate()
         code = packed(topology)
+        if options.checkpoint is not None and not (self._session or has_session()):
+            # Starting Spark takes ten seconds and more, for which nobody has to wait to be refused.
+            require_possible(options.checkpoint, topology, options.checkpoint_key, options.consent)
         session = self._session or open_session()
         with naming_a_stop(session, options.checkpoint is not None):
             if self._session is not None:

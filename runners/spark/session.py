@@ -124,6 +124,11 @@ def state_of(session: SparkSession) -> SessionState:
     return _STATES.setdefault(session, SessionState())
 
 
+def has_session() -> bool:
+    """Whether the program has a session, or a Spark from which one is made in no time."""
+    return SparkSession.getActiveSession() is not None or has_context()
+
+
 def open_session() -> SparkSession:
     """Return the active session of this program, or a new one if there is none. Raises `SparkSetupError`."""
     _require_spark(pyspark.__version__, "is installed")

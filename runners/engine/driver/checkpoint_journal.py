@@ -170,6 +170,14 @@ def open_checkpoint(
     return CheckpointJournal(store, topology, clock, runner, consent), store
 
 
+def require_possible(url: str, topology: Topology, key: str | None = None, consent: Consent | None = None) -> None:
+    """Raise as `open_checkpoint` does if the checkpoint refuses the topology, without becoming its driver.
+
+    It is for what takes long to start and is needed only by a run that goes on.
+    """
+    Checkpoint.require_possible(checkpoint_store(url, key), Fingerprint.of(topology), consent)
+
+
 def _position(stream: str, position: object) -> bytes:
     try:
         return PLAIN.encode(position)
