@@ -1,6 +1,6 @@
 """Runs the tests of a code base with a runner, in the environment of the code base; writes how each of them ended.
 
-`python -m tests.beam.thirdparty.child RUNNER FILE [arguments of pytest]`
+`python -m tests.beam.thirdparty.child RUNNER FILE SECONDS [arguments of pytest]`
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ import pytest
 from tests.beam.suites.substitution import at_most, substitute
 
 ROOT = Path(__file__).parents[3]
-SECONDS = 300
-"""The longest time of a test."""
 
 
 class Outcomes:
-    """A plugin of pytest that notes how each test ended."""
+    """A plugin of pytest that notes how each test ended.
 
-    def __init__(self) -> None:
+    Args:
+        seconds: The longest time of a test.
+    """
+
+    def __init__(self, seconds: int) -> None:
+        self._seconds = seconds
         self.of: dict[str, str] = {}
         """Test to outcome, with what it recorded: of its call, or of its set-up or tear-down if that is no pass."""
 
@@ -43,22 +46,26 @@ class Outcomes:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Iterator[None]:
         """Stop a test that takes too long."""
-        with at_most(SECONDS):
+        with at_most(self._seconds):
             return (yield)
 
 
-def main(runner: str, written: Path, arguments: list[str]) -> int:
+def main(runner: str, written: Path, seconds: int, arguments: list[str]) -> int:
     """Run pytest; the exit code.
 
     Modules of ours are forgotten first, as the tests of many code bases are in a package `tests`, too.
     """
     substitute(runner)
+    if runner == "spark":
+        from tests.beam.suites.eager import collect_on_driver
+
+        collect_on_driver()
     for name in [name for name in sys.modules if name == "tests" or name.startswith("tests.")]:
         del sys.modules[name]
     sys.path[:] = [path for path in sys.path if path and Path(path).resolve() != ROOT]
     _read_flags()
     unittest.TestCase.__getstate__ = _without_outcome
-    outcomes = Outcomes()
+    outcomes = Outcomes(seconds)
     code = pytest.main(arguments, [outcomes])
     written.write_text(json.dumps(outcomes.of), encoding="utf-8")
     return int(code)
@@ -79,4 +86,4 @@ def _read_flags() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]))

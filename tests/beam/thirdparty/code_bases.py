@@ -35,6 +35,7 @@ class CodeBase:
         variables: Variables of the environment.
         differs: Test to the reason why its outcome differs between the two runners. One that is listed and does not
             differ is an error.
+        differs_on_spark: The same for those that differ on Spark only.
     """
 
     name: str
@@ -46,6 +47,11 @@ class CodeBase:
     arguments: Sequence[str] = ()
     variables: dict[str, str] = field(default_factory=dict)
     differs: dict[str, str] = field(default_factory=dict)
+    differs_on_spark: dict[str, str] = field(default_factory=dict)
+
+    def listed(self, runner: str) -> dict[str, str]:
+        """Test to the reason why its outcome with this runner ("local" or "spark") differs from that with Beam's."""
+        return self.differs | (self.differs_on_spark if runner == "spark" else {})
 
 
 def code_bases() -> list[CodeBase]:
@@ -78,24 +84,27 @@ class Environment:
     def prepare(self) -> None:
         """Install the code base, unless this was done before. Raises `CalledProcessError` if pip cannot."""
         done = self.folder / "done"
-        if done.exists() and done.read_text(encoding="utf-8") == repr(self.code_base):
+        base = self.code_base
+        # Not all of the row: a test that is listed, or an argument of pytest, installs nothing.
+        installed = repr((base.name, base.version, base.within, base.requires, base.alone))
+        if done.exists() and done.read_text(encoding="utf-8") == installed:
             return
         venv.create(self.folder / "env", clear=True, with_pip=True)
         line = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
         (self._packages / "of_the_checkout.pth").write_text(line, encoding="utf-8")
         # For a code base without a configuration of pytest, which would take that of the checkout.
         (self.folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-        if self.code_base.requires:
-            self._pip("install", "--no-compile", *self.code_base.requires)
-        wanted = f"{self.code_base.name}=={self.code_base.version}"
-        self._pip("install", "--no-compile", "--no-deps", wanted, *self.code_base.alone)
-        if self.code_base.within == "source":
-            self._pip("download", "--no-deps", "--no-binary", self.code_base.name, "-d", str(self.folder), wanted)
+        if base.requires:
+            self._pip("install", "--no-compile", *base.requires)
+        wanted = f"{base.name}=={base.version}"
+        self._pip("install", "--no-compile", "--no-deps", wanted, *base.alone)
+        if base.within == "source":
+            self._pip("download", "--no-deps", "--no-binary", base.name, "-d", str(self.folder), wanted)
             [archive] = self.folder.glob("*.tar.gz")
             with tarfile.open(archive) as source:
                 source.extractall(self.folder / "source", filter="data")
             archive.unlink()
-        done.write_text(repr(self.code_base), encoding="utf-8")
+        done.write_text(installed, encoding="utf-8")
 
     @property
     def _packages(self) -> Path:
