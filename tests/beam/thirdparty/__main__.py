@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from tests.beam.thirdparty.code_bases import ROOT, CodeBase, Environment, code_bases
+from tests.beam.thirdparty.daemon import PRELOADED
 
 OUT = ROOT / "out" / "third-party"
 
@@ -71,7 +72,8 @@ def _outcomes(environment: Environment, runner: str, seconds: int, others: Seque
     command += [*environment.code_base.arguments, *others]
     command += [str(root / tests) for tests in environment.code_base.tests]
     with (environment.folder / f"{runner}.txt").open("w", encoding="utf-8") as printed:
-        variables = os.environ | environment.code_base.variables
+        preloaded = {PRELOADED: " ".join(environment.code_base.preloaded)}
+        variables = os.environ | preloaded | environment.code_base.variables
         subprocess.run(command, cwd=ROOT, env=variables, stdout=printed, stderr=subprocess.STDOUT)
     if not written.exists():
         return {}

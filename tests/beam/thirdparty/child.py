@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.beam.suites.substitution import at_most, substitute
+from tests.beam.thirdparty import daemon
+from tests.beam.thirdparty.daemon import forget_ours
 
 ROOT = Path(__file__).parents[3]
 
@@ -57,11 +59,8 @@ def main(runner: str, written: Path, seconds: int, arguments: list[str]) -> int:
     """
     substitute(runner)
     if runner == "spark":
-        from tests.beam.suites.eager import collect_on_driver
-
-        collect_on_driver()
-    for name in [name for name in sys.modules if name == "tests" or name.startswith("tests.")]:
-        del sys.modules[name]
+        _prepare_workers()
+    forget_ours()
     sys.path[:] = [path for path in sys.path if path and Path(path).resolve() != ROOT]
     _read_flags()
     unittest.TestCase.__getstate__ = _without_outcome
@@ -69,6 +68,19 @@ def main(runner: str, written: Path, seconds: int, arguments: list[str]) -> int:
     code = pytest.main(arguments, [outcomes])
     written.write_text(json.dumps(outcomes.of), encoding="utf-8")
     return int(code)
+
+
+def _prepare_workers() -> None:
+    """Have results of eager pipelines come to the test, and workers forked from our daemon.
+
+    The session is made here, as its start counts to no test, and our daemon is found from the current folder.
+    """
+    from headrace.runners.spark import session
+    from tests.beam.suites.eager import collect_on_driver
+
+    collect_on_driver()
+    session._QUIET["spark.python.daemon.module"] = daemon.__name__
+    session.open_session()
 
 
 def _without_outcome(case: unittest.TestCase) -> dict[str, object]:

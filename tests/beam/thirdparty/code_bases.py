@@ -33,6 +33,7 @@ class CodeBase:
         alone: What else is installed without its dependencies, for the same reason.
         arguments: Further arguments for pytest.
         variables: Variables of the environment.
+        preloaded: Modules that are loaded before Spark's workers are forked.
         differs: Test to the reason why its outcome differs between the two runners. One that is listed and does not
             differ is an error.
         differs_on_spark: The same for those that differ on Spark only.
@@ -46,6 +47,7 @@ class CodeBase:
     alone: Sequence[str] = ()
     arguments: Sequence[str] = ()
     variables: dict[str, str] = field(default_factory=dict)
+    preloaded: Sequence[str] = ("apache_beam.testing.util",)
     differs: dict[str, str] = field(default_factory=dict)
     differs_on_spark: dict[str, str] = field(default_factory=dict)
 
