@@ -24,6 +24,8 @@ from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne
 
 NAIVE = datetime.datetime(2024, 1, 2, 3)
 AWARE = NAIVE.replace(tzinfo=datetime.UTC)
+HALF = "Expected np.float16 instance"
+"""How earlier releases of pyarrow refuse every fraction for `float16` that is not NumPy's."""
 OTHERS = [
     (pa.timestamp("us"), NAIVE, AWARE, "would lose a time zone"),
     (pa.timestamp("us", "UTC"), AWARE, NAIVE, "would get a time zone"),
@@ -37,7 +39,7 @@ OTHERS = [
     (pa.float64(), 1.5, True, "True would become a number"),
     (pa.int64(), 5, np.True_, "True.* would become a number"),
     (pa.float32(), float("nan"), 1e300, "1e.300 would become infinite"),
-    (pa.float16(), np.float16(0.1), 1e10, "10000000000.0 would become infinite"),
+    (pa.float16(), np.float16(0.1), 1e10, f"(10000000000.0 would become infinite|{HALF})"),
     (pa.list_(pa.string()), ["a"], "ab", "'ab' would become a list"),
     (pa.list_(pa.uint8()), [1], b"ab", "b'ab' would become a list"),
     (pa.list_(pa.binary()), [b"a"], ["a"], "'a' would become bytes"),
@@ -61,7 +63,7 @@ def test_a_stated_type_takes_no_other_value(kind, fits, other, message):
     schema = pa.schema({"it": kind})
     assert table_of(Batch([{"it": fits}, {"it": None}], [0, 0]), schema).num_rows == 2
     with pytest.raises(
-        ValueError, match=rf"^element .* does not fit the schema: .*{message}.* in column 'it' of type "
+        ValueError, match=rf"^element .* does not fit the schema: (?=.*{message}).* in column 'it' of type "
     ):
         table_of(Batch([{"it": other}], [0]), schema)
 
@@ -76,7 +78,7 @@ def test_a_stated_type_takes_no_other_value(kind, fits, other, message):
         (pa.duration("us"), datetime.timedelta(1), 5, "5 would become a time"),
         (pa.int8(), 1, 300, "300"),
         (pa.float32(), 0.5, 0.1, "0.1 would be rounded .*64 bits"),
-        (pa.float16(), np.float16(0.1), 0.1, "0.1 would be rounded"),
+        (pa.float16(), np.float16(0.1), 0.1, f"(0.1 would be rounded|{HALF})"),
     ],
     ids=[*IDS, "midnight", "day", "instant", "duration", "large", "single", "half"],
 )
