@@ -33,8 +33,7 @@ from headrace.sdk.model.windowed_value import WindowedValue
 from headrace.sdk.operators.fusion.element_counts import Throughput
 from headrace.sdk.operators.fusion.generated_loop import Loop
 from headrace.sdk.operators.fusion.loop_codegen import LoopWriter
-from headrace.sdk.operators.fusion.pass_through import are_pairs, pass_through_exits
-from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan
+from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan, are_pairs, pass_through_exits
 from headrace.sdk.operators.fusion.vectorized_stage import ColumnRun, Paths, paths
 from headrace.sdk.windows import BoundedWindow, TimestampedValue
 
@@ -214,7 +213,7 @@ class _LiveStage:
     # `LoopCallbacks` of the generated loops
 
     def later(self, node: int, form: ElementForm) -> Callable[[object, int], None]:
-        """See `Surroundings`."""
+        """See `LoopCallbacks`."""
 
         def later(value: object, timestamp: int) -> None:
             values, timestamps = self._deferred.setdefault((node, form), ([], []))
@@ -224,7 +223,7 @@ class _LiveStage:
         return later
 
     def all_later(self, node: int, form: ElementForm) -> Callable[[list[object], list[int]], None]:
-        """See `Surroundings`."""
+        """See `LoopCallbacks`."""
 
         def all_later(new_values: list[object], new_timestamps: list[int]) -> None:
             if new_values:
@@ -236,7 +235,7 @@ class _LiveStage:
         return all_later
 
     def refuse(self, number: int) -> Callable[[object], None]:
-        """See `Surroundings`."""
+        """See `LoopCallbacks`."""
 
         def refuse(result: object) -> None:
             raise TypeError(
@@ -247,7 +246,7 @@ class _LiveStage:
         return refuse
 
     def divert(self, number: int, form: ElementForm) -> Callable[[object, int, Windows | None, object], None]:
-        """See `Surroundings`."""
+        """See `LoopCallbacks`."""
         step = cast(ElementStep, self._plan.steps[number])
 
         def divert(result: object, timestamp: int, windows: Windows | None, pane: object) -> None:

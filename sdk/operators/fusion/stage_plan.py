@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from headrace.sdk.expressions.translated_function import TranslatedFunction
 from headrace.sdk.functions.arguments import Arguments, Given, Side
@@ -133,3 +134,37 @@ class StagePlan:
     def outputs(self) -> list[str]:
         """Every stream that the stage may produce to."""
         return list(dict.fromkeys(name for exit_ in self.exits for name in (exit_.stream, exit_.spare) if name))
+
+
+def pass_through_exits(plan: StagePlan, node: int) -> list[Exit] | None:
+    """The exits that plain elements of a collection reach unchanged; None if a step has to look at each element.
+
+    A `WindowInto` changes nothing if the old windowing has one window per element and the new windows follow from
+    the timestamp.
+    """
+    exits: list[Exit] = []
+    for _, reader in plan.consumers(node):
+        if isinstance(reader, Exit):
+            if reader.form not in (None, ElementForm.PLAIN):
+                return None
+            exits.append(reader)
+        elif isinstance(reader, WindowStep) and always_one_window(plan.windowings[node]):
+            further = pass_through_exits(plan, reader.output)
+            if (
+                further is None
+                or reader.output_form(ElementForm.PLAIN, plan.windowings[reader.output]) is not ElementForm.PLAIN
+            ):
+                return None
+            exits += further
+        else:
+            return None
+    return exits
+
+
+def are_pairs(values: Sequence[object]) -> bool:
+    """Whether every value is a tuple of length two, not of a subclass of tuple.
+
+    >>> are_pairs([("a", 1), ("b", 2)]), are_pairs([("a", 1), ["b", 2]]), are_pairs(["ab"])
+    (True, False, False)
+    """
+    return set(map(type, values)) <= {tuple} and set(map(len, cast("Sequence[tuple[object, ...]]", values))) <= {2}
