@@ -281,7 +281,7 @@ def ptransform_fn(fn: Callable[Concatenate[InT, P], OutT]) -> Callable[P, PTrans
 def is_of_engine(transform: object) -> bool:
     """Whether a transform, with all that is in it, is one of the engine rather than of the program.
 
-    >>> is_of_engine(ptransform_fn(lambda numbers: numbers)()), is_of_engine(PTransform())
+    >>> is_of_engine(ptransform_fn(sorted)()), is_of_engine(PTransform())
     (False, True)
     """
     made_of = transform._function if isinstance(transform, _FunctionTransform) else type(transform)

@@ -50,9 +50,17 @@ def _column(field: pa.Field, column: pa.ChunkedArray) -> pa.ChunkedArray:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         one = next((value for value in column if not _fits(value, to)), None)
         raise ValueError(
-            f"{'a value' if one is None else repr(one.as_py())[:80]} of column {field.name!r} of type {field.type} "
+            f"{'a value' if one is None else _shown(one)} of column {field.name!r} of type {field.type} "
             f"does not fit the type that Spark has for it, {to}: {error}; convert the values before WriteToSpark"
         ) from error
+
+
+def _shown(value: pa.Scalar) -> str:
+    """A value for an error; Python has no times as far away as some that Arrow has."""
+    try:
+        return repr(value.as_py())[:80]
+    except OverflowError:
+        return "a value"
 
 
 def _fits(value: pa.Scalar, to: pa.DataType) -> bool:

@@ -46,7 +46,7 @@ def counted() -> Iterator[str]:
         for path in (ROOT / package).rglob("*.py"):
             text = path.read_text(encoding="utf-8")
             yield from re.findall(r'(?:\.count\(|\bcounters\[)"(\w+)"', text)
-            for name in re.findall(r"(?:\.count\(|\.add_counters\(\w+, \{|\bcounters\[)([A-Z_]+)\b", text):
+            for name in re.findall(r"(?:(?<!\btext)\.count\(|\.add_counters\(\w+, \{|\bcounters\[)([A-Z_]+)\b", text):
                 yield value_of(name)
 
 

@@ -42,7 +42,7 @@ def test_the_nearest_tests_of_this_product() -> None:
     graph = NameGraph.of_the_checkout()
     for path, test in {
         "sdk/triggers/count.py": "tests/unit/sdk/triggers/test_triggers.py",
-        "sdk/operators/grouping/window_contents.py": "tests/unit/sdk/operators/grouping/test_grouping.py",
+        "sdk/operators/grouping/grouping.py": "tests/unit/sdk/operators/grouping/test_grouping.py",
         "lowlevel/state/segment.py": "tests/unit/lowlevel/state/test_segment.py",
     }.items():
         assert test in list(graph.tests_of([path]))[:3], path

@@ -329,7 +329,7 @@ def test_an_error_in_a_callback_names_the_timer():
             raise ValueError("cannot")
 
     expected = (
-        r"'step' raised for key 'k' at FiredTimer\(name='event', dynamic_tag='x', timestamp=Timestamp\(7\), window=G"
+        r"'step' raised for key 'k' at DueTimer\(name='event', dynamic_tag='x', timestamp=Timestamp\(7\), window=G"
     )
     with pytest.raises(StepError, match=expected):
         told(Failing(), [(("k", 1), 0)])

@@ -322,7 +322,7 @@ class TestWrongInput:
         for empty in (StepRecording("Sum"), Recording((StepRecording("Sum", watermarks=(WatermarkStep(1, 1),)),))):
             with pytest.raises(RecordingError, match="no arrivals and no panes, so there is nothing to draw"):
                 plot.html(empty, tmp_path / "page.html")
-        with pytest.raises(RecordingError, match="say which step of the recording is meant"):
+        with pytest.raises(RecordingError, match="there is nothing to draw: no step was recorded"):
             plot.html(Recording(), tmp_path / "page.html")
 
     def test_an_unknown_step(self, tmp_path):
