@@ -14,9 +14,12 @@ import pytest
 from tests.spark import staying
 from tests.spark.processes import kill_all, marked, none_stays_behind, started
 
+# The child runs once it has printed a line; while the system still starts it, it may have no environment to read.
 PARENT = """
 import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdout=subprocess.DEVNULL)
+sleeping = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
+child = subprocess.Popen(sleeping, stdout=subprocess.PIPE)
+child.stdout.readline()
 print(child.pid, flush=True)
 sys.stdin.read()
 """
