@@ -23,6 +23,7 @@ from tests.stageloops import loops_of
 ELEMENTS = 20_000
 ROUNDS = 60
 Function = Callable[[Any], Any]
+Following = Callable[[Any, int], None]
 Steps = list[tuple[type, Function]]
 Emit = Callable[[str, Batch], None]
 Run = Callable[[Sequence[object], Sequence[int], Emit], object]
@@ -63,13 +64,13 @@ STAGES: dict[str, tuple[Steps, list[object]]] = {
 def closures(steps: Steps) -> Run:
     """The closure of each step calls that of the next one for each output."""
 
-    def composed(buffer: list[object], stamps: list[int]) -> Callable[[Any, int], None]:
+    def composed(buffer: list[object], stamps: list[int]) -> Following:
         def leave(value: Any, timestamp: int) -> None:
             key, payload = value
             buffer.append(value if value.__class__ is tuple else (key, payload))
             stamps.append(timestamp)
 
-        following = leave
+        following: Following = leave
         for kind, function in reversed(steps):
             following = partial(_STEPS[kind], function, following)
         return following
@@ -85,24 +86,24 @@ def closures(steps: Steps) -> Run:
     return run
 
 
-def _map(function: Function, following: Function, value: object, timestamp: int) -> None:
+def _map(function: Function, following: Following, value: object, timestamp: int) -> None:
     result = function(value)
     if result.__class__ in SPECIAL:
-        raise NotImplementedError
-    following(result, timestamp)  # type: ignore[call-arg]
+        raise TypeError(f"only the generated form takes outputs of class {SPECIAL}")
+    following(result, timestamp)
 
 
-def _filter(function: Function, following: Function, value: object, timestamp: int) -> None:
+def _filter(function: Function, following: Following, value: object, timestamp: int) -> None:
     if function(value):
-        following(value, timestamp)  # type: ignore[call-arg]
+        following(value, timestamp)
 
 
-def _flat_map(function: Function, following: Function, value: object, timestamp: int) -> None:
+def _flat_map(function: Function, following: Following, value: object, timestamp: int) -> None:
     if (results := function(value)) is not None:
         for result in results:
             if result.__class__ in SPECIAL:
-                raise NotImplementedError
-            following(result, timestamp)  # type: ignore[call-arg]
+                raise TypeError(f"only the generated form takes outputs of class {SPECIAL}")
+            following(result, timestamp)
 
 
 _STEPS: dict[type, Callable[..., None]] = {beam.Map: _map, beam.Filter: _filter, beam.FlatMap: _flat_map}
@@ -122,7 +123,7 @@ def loops(steps: Steps) -> Run:
                 timestamps = list(chain.from_iterable(map(repeat, timestamps, map(len, results))))
                 results = list(chain.from_iterable(results))
             if not SPECIAL.isdisjoint(map(type, results)):
-                raise NotImplementedError
+                raise TypeError(f"only the generated form takes outputs of class {SPECIAL}")
             values = results
         pairs = [value if value.__class__ is tuple else tuple(value) for value in values if len(value) == 2]
         emit("out", Batch(pairs, list(timestamps)))
