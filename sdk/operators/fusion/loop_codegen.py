@@ -14,7 +14,7 @@ For `Filter(p) | Map(f)` before a grouping it writes, in essence:
 (`y1` is the class of the previous result: comparing with one class is quicker than looking into a set.)
 
 `tests/golden/generated_loops.md` shows whole loops. Composed closures take 1.2 to 2.4 times the processor time of such
-a loop, one plain loop for each step 1.15 to 1.45 times (`benchmarks/stage_loops.py`; both without what they would need
+a loop, one plain loop for each step 1.1 to 1.45 times (`benchmarks/stage_loops.py`; both without what they would need
 for timestamps, windows, several readers and the place of an error). The low figures are those of functions that take
 microseconds, such as `json.loads`. Whole runs of ten cheap steps on Spark take 1.3 to 1.5 times as long with closures.
 
