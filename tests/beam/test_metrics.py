@@ -17,9 +17,8 @@ from apache_beam.utils.histogram import BucketType, LinearBucket
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.bounded_trie import MOST_PATHS
 from headrace.lowlevel.metric import TypedMetricName
-from headrace.lowlevel.metric_cells import BoundedTrieCell
+from headrace.lowlevel.metric_cells import MOST_PATHS, BoundedTrieCell
 from headrace.runners.beam import HeadraceRunner
 from headrace.runners.beam.run.metrics import BeamMetricResults
 

@@ -14,8 +14,8 @@ from apache_beam.portability.api import metrics_pb2
 from apache_beam.utils.histogram import LinearBucket
 
 from headrace.lowlevel import metric_cells
-from headrace.lowlevel.bounded_trie import MOST_PATHS, Node
 from headrace.lowlevel.metric import ENGINE, Collector, MetricValues, TypedMetricName
+from headrace.lowlevel.metric_cells import MOST_PATHS, Node
 from headrace.runners.beam.beam_private import bucket_bounds, buckets_of, filled_histogram
 
 _KINDS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.lowlevel.bounded_trie import MOST_PATHS, cut, merged, node_of, width, with_path
+from headrace.lowlevel.metric_cells import MOST_PATHS, cut, merged, node_of, width, with_path
 
 
 def made_of(*paths):
