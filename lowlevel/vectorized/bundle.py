@@ -17,8 +17,7 @@ from headrace.lowlevel.vectorized.declaration import Declaration
 from headrace.lowlevel.vectorized.key_table import KeyTable
 from headrace.lowlevel.vectorized.rows import RecordColumns, TimerColumns
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
-from headrace.lowlevel.vectorized.timer_format import TimerFormat, oldest_hold
-from headrace.lowlevel.vectorized.timer_rows import TimerRows
+from headrace.lowlevel.vectorized.timer_rows import TimerFormat, TimerRows, oldest_hold
 
 ENDLESS = 10_000
 """Rounds of due timers in one bundle after which the bundle fails, as in an endless loop."""

@@ -26,8 +26,7 @@ from headrace.lowlevel.topology.nodes import Keyed
 from headrace.lowlevel.vectorized import segment_store
 from headrace.lowlevel.vectorized.fields import Layout
 from headrace.lowlevel.vectorized.segment_store import Format, SegmentStore
-from headrace.lowlevel.vectorized.timer_format import TimerFormat, oldest_hold
-from headrace.lowlevel.vectorized.timer_rows import NO_HOLD, TimerCombination, TimerRows
+from headrace.lowlevel.vectorized.timer_rows import NO_HOLD, TimerCombination, TimerFormat, TimerRows, oldest_hold
 from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.vectorized.state import element_table

@@ -13,8 +13,7 @@ from headrace.lowlevel.state.state_store import StateStore
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.vectorized.fields import Layout
 from headrace.lowlevel.vectorized.segment_store import Format, tier_of
-from headrace.lowlevel.vectorized.timer_format import TimerFormat
-from headrace.lowlevel.vectorized.timer_rows import TIMERS_ASPECT
+from headrace.lowlevel.vectorized.timer_rows import TIMERS_ASPECT, TimerFormat
 from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.vectorized.state.segment_formats import (
