@@ -15,9 +15,9 @@ from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.columnar.tuple_keys import plain_keys
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.records.late_data import is_late
+from headrace.lowlevel.vectorized.blocks_by_key import Name, Values
 from headrace.lowlevel.vectorized.fields import Column, Layout
 from headrace.lowlevel.vectorized.timer_rows import TimerRows
-from headrace.lowlevel.vectorized.values import Name, Values
 
 
 class KeyedColumns:
