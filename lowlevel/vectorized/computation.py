@@ -19,9 +19,8 @@ from headrace.lowlevel.records.record import Emit
 from headrace.lowlevel.stored_names import named, public_name
 from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
 from headrace.lowlevel.vectorized.blocks_by_key import by_key, key_hashes_of, keys_of, without_duplicates
-from headrace.lowlevel.vectorized.context import ColumnContext
+from headrace.lowlevel.vectorized.context import ColumnContext, KeyTable
 from headrace.lowlevel.vectorized.fields import Declared, Layout
-from headrace.lowlevel.vectorized.key_table import KeyTable
 from headrace.lowlevel.vectorized.rows import RecordColumns, TimerColumns
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
 from headrace.lowlevel.vectorized.timer_rows import (
