@@ -23,7 +23,7 @@ from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.lowlevel.storage.object_store import ObjectStorage
-from headrace.lowlevel.watermarks.interval_watermarks import Holder
+from headrace.lowlevel.watermarks.authority import Holder
 
 TOPOLOGY = Fingerprint(
     (

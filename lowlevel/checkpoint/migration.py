@@ -20,8 +20,7 @@ from headrace.lowlevel.intervals.sequencer import NO_SEQUENCER, Sequencer
 from headrace.lowlevel.records.column_block import decode_block
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.topology import Topology
-from headrace.lowlevel.watermarks.authority import Authority
-from headrace.lowlevel.watermarks.interval_watermarks import Holder
+from headrace.lowlevel.watermarks.authority import Authority, Holder
 from headrace.lowlevel.watermarks.propagation import Frontier, Propagation
 
 Back = Mapping[Name, Archived]

@@ -15,7 +15,7 @@ from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.injectors.injector import HeldInjector
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from headrace.lowlevel.topology.topology import Topology
-from headrace.lowlevel.watermarks.interval_watermarks import Holder
+from headrace.lowlevel.watermarks.authority import Holder
 from headrace.lowlevel.watermarks.lateness import STRICT, LowWatermark
 from headrace.lowlevel.watermarks.propagation import InjectorProgress, Propagation, too_far_ahead
 

@@ -29,8 +29,8 @@ from headrace.lowlevel.intervals.sequencer import Sequencer
 from headrace.lowlevel.records.column_block import decode_block
 from headrace.lowlevel.storage import envelope
 from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.lowlevel.watermarks.authority import Holder, decoded
 from headrace.lowlevel.watermarks.explain import WatermarkState
-from headrace.lowlevel.watermarks.interval_watermarks import Holder, decoded
 from headrace.lowlevel.watermarks.lateness import Lateness
 from headrace.lowlevel.watermarks.propagation import InjectorProgress
 

@@ -34,7 +34,7 @@ from headrace.lowlevel.storage.envelope import understood
 from headrace.lowlevel.storage.object_store import ObjectStorage, StoreError
 from headrace.lowlevel.storage.signed_store import checkpoint_store
 from headrace.lowlevel.topology.topology import Topology
-from headrace.lowlevel.watermarks.interval_watermarks import Holder
+from headrace.lowlevel.watermarks.authority import Holder
 from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.driver.journal import JournalState
 from headrace.runners.engine.messages import Message, MessageKind, pack

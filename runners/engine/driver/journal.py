@@ -21,8 +21,8 @@ from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.metric import MetricValues
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.watermarks.authority import Holder
 from headrace.lowlevel.watermarks.explain import WatermarkState
-from headrace.lowlevel.watermarks.interval_watermarks import Holder
 from headrace.lowlevel.watermarks.propagation import Frontier, InjectorProgress
 from headrace.runners.engine.messages import SINK, Message
 

@@ -13,8 +13,7 @@ import pytest
 from headrace.lowlevel.intervals.interval_map import SPACE, IntervalMap
 from headrace.lowlevel.intervals.sequencer import Sequencer
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.watermarks.authority import Authority, ShardedAuthority, shard_of
-from headrace.lowlevel.watermarks.interval_watermarks import decoded
+from headrace.lowlevel.watermarks.authority import Authority, ShardedAuthority, decoded, shard_of
 
 FIRST, SECOND, THIRD = Sequencer(1, 1), Sequencer(1, 2), Sequencer(2, 0)
 NAMES = [f"computation {number}" for number in range(12)]

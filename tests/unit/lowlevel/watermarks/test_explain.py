@@ -21,6 +21,7 @@ from headrace.lowlevel.checkpoint.manifest.manifest import watermark_state_of
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.watermarks.authority import Holder
 from headrace.lowlevel.watermarks.explain import (
     Held,
     Injected,
@@ -30,7 +31,6 @@ from headrace.lowlevel.watermarks.explain import (
     furthest_back,
     timestamp_text,
 )
-from headrace.lowlevel.watermarks.interval_watermarks import Holder
 from headrace.lowlevel.watermarks.propagation import Frontier, InjectorProgress, Propagation
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner

@@ -30,7 +30,7 @@ from headrace.lowlevel.storage.envelope import unwrap, wrap
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology.computation import Computation, InlineComputation
 from headrace.lowlevel.topology.topology import Topology
-from headrace.lowlevel.watermarks.interval_watermarks import Holder
+from headrace.lowlevel.watermarks.authority import Holder
 from tests.stores import DictStore
 
 PATH = "log/00000000000000000007"
