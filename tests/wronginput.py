@@ -28,7 +28,7 @@ from headrace import lowlevel
 from headrace.cli.app import app
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.processing import worker
-from headrace.lowlevel.vectorized import bundle
+from headrace.lowlevel.vectorized import computation
 from headrace.metrics import Metrics
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
@@ -133,7 +133,7 @@ def tried(code: str) -> Case:
         around.enter_context(patch.dict(os.environ, {"HEADRACE_RUNNER": "local", FULL: "1"}))
         around.enter_context(_step_errors_tell(told))
         # Many enough, and sooner.
-        for module in (worker, bundle):
+        for module in (worker, computation):
             around.enter_context(patch.object(module, "ENDLESS", 1_000))
         for name in ("HEADRACE_CHECKPOINT", "HEADRACE_CHECKPOINT_KEY"):
             os.environ.pop(name, None)

@@ -4,6 +4,8 @@ The first 8 bytes of a key's 16-byte hash are its position in the key space, an 
 of a level divide the key space. Each interval has an owner, the one task of the level that processes its keys.
 Intervals can be split, merged and moved between two epochs. A changed interval gets a new sequencer, and an interval
 with new bounds gets a number that is greater than all numbers in use.
+
+A whole map is few numbers: runs of intervals that divide the key space evenly, and the intervals between them.
 """
 
 from __future__ import annotations

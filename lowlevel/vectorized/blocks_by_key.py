@@ -1,4 +1,7 @@
-"""Conversion of blocks of records to columns that are sorted by key (MillWheel paper §4.3)."""
+"""Blocks of records as columns that are sorted by key, and the columns of their values (MillWheel paper §4.3).
+
+The values come from a table or from Python values.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The context of a column computation: state of keys, timers, productions, counters (MillWheel paper figure 7)."""
+"""The context of a column computation: state of keys, timers, productions, counters (MillWheel paper figure 7).
+
+The keys of a bundle are one table, whose state is read in bulk on demand, as arrays.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ so that due segments are found by their names. A segment is kept until its last 
 due earlier follows from the watermark before the bundle, so that a segment is not written again when some of its lines
 are done. When there are many segments of about one size, they are compacted into one: each line is written again a few
 times for every eightfold growth. The contents of a table, the times by which its lines are looked up, their compaction
-and the names of their segments are defined by a format: timers of column computations have one, see `timer_format`, and
+and the names of their segments are defined by a format: timers of column computations have one, see `timer_rows`, and
 groupings have several.
 """
 

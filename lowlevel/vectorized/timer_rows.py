@@ -1,4 +1,7 @@
-"""Timers as columns, in memory and in segments (MillWheel paper §4.6)."""
+"""Timers as columns, in memory and in segments (MillWheel paper §4.6).
+
+Timers that are not due yet are kept in segments by the time at which they are due.
+"""
 
 from __future__ import annotations
 

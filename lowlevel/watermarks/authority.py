@@ -3,6 +3,10 @@
 Each owner of key intervals reports the intervals' low watermarks under its sequencer. An interval that does not report
 keeps its last value; a stale report changes nothing; values never decrease. The values are journaled with each commit,
 in one part per computation, so that computations can be divided among independent shards.
+
+The values of a map are one array, divided into blocks whose minima are cached. As values never decrease, a report can
+only raise the minimum of a block if the reporting interval had that minimum. The cost of a report therefore does not
+depend on the number of intervals, and the low watermark is computed from the few blocks whose minimum may have risen.
 """
 
 from __future__ import annotations

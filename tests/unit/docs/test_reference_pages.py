@@ -19,7 +19,7 @@ from headrace.lowlevel.processing import key_context, worker
 from headrace.lowlevel.records import block
 from headrace.lowlevel.storage import object_store, signed_store
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.vectorized import bundle
+from headrace.lowlevel.vectorized import computation
 from headrace.runners.engine import epoch_size, productions
 from headrace.runners.engine.driver import running_topology, signals
 from headrace.sdk.io.files import write_to_files
@@ -104,7 +104,7 @@ REFUSED = {
     "name of a state or timer of a `DoFn`": f"1 to {state_spec._LONGEST_NAME} bytes",
     "name of a cell of a raw computation": f"1 to {key_context.LONGEST_NAME} bytes",
     "timers of a key that fire one after the other in one bundle": f"{worker.ENDLESS:,}",
-    "the same for rounds of a column computation": f"{bundle.ENDLESS:,}",
+    "the same for rounds of a column computation": f"{computation.ENDLESS:,}",
     "secret of a signed checkpoint": f"at least {signed_store._SHORTEST} bytes",
     "shards of a file sink": f"{write_to_files._MOST:,}",
     "timestamps": f"years {_year(MIN_TIMESTAMP)} to {_year(MAX_TIMESTAMP)}, whole microseconds",
