@@ -2,13 +2,10 @@
 
 from headrace.sdk.triggers.accumulation_mode import AccumulationMode
 from headrace.sdk.triggers.always import Always, Never
+from headrace.sdk.triggers.composite import AfterAll, AfterAny, AfterEach, OrFinally, Repeatedly
 from headrace.sdk.triggers.count import AfterCount
 from headrace.sdk.triggers.element import AfterElement
-from headrace.sdk.triggers.or_finally import OrFinally
-from headrace.sdk.triggers.parallel import AfterAll, AfterAny
 from headrace.sdk.triggers.processing_time import AfterProcessingTime, AtPeriod
-from headrace.sdk.triggers.repeatedly import Repeatedly
-from headrace.sdk.triggers.sequence import AfterEach
 from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
 from headrace.sdk.triggers.watermark import AfterWatermark, DefaultTrigger
 

@@ -1,11 +1,12 @@
-"""When: base class of triggers that are made of other triggers."""
+"""When: triggers that are made of other triggers (Streaming 102, listing 4 and "composite triggers")."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from headrace.sdk.triggers.trigger import FINISHED, Progress, Trigger, require_trigger
+from headrace.lowlevel.stored_names import named
+from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger, require_trigger
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -71,3 +72,265 @@ def joined(parts: Iterable[Progress], *, finished: bool) -> Progress:
         return FINISHED
     progress = tuple(parts)
     return progress if any(part is not None for part in progress) else None
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Parallel(Composite):
+    """Base class of composite triggers whose triggers all receive every element."""
+
+    def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
+        """The progress after new elements, for each trigger that has not finished."""
+        if progress is FINISHED:
+            return progress
+        return joined(
+            (
+                part if part is FINISHED else trigger.on_elements(part, count, values, moment)
+                for trigger, part in self.each(progress)
+            ),
+            finished=False,
+        )
+
+    def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
+        """Merge the progress of each trigger separately."""
+        columns = zip(*(self.parts(part) for part in parts), strict=True)
+        merged = [trigger.on_merge(column, moment) for trigger, column in zip(self.triggers, columns, strict=True)]
+        return joined(merged, finished=self._ends([part is FINISHED for part in merged]))
+
+    def _ends(self, finished: Sequence[bool]) -> bool:
+        """Whether this trigger has finished, from whether each of its triggers has."""
+        raise TypeError(f"{type(self).__name__} does not say when it has finished")
+
+
+@named("AfterAny")
+@dataclass(frozen=True, slots=True, init=False)
+class AfterAny(Parallel):
+    """Fires when one of its triggers fires; finishes with the first trigger that finishes (Beam's `AfterAny`).
+
+    >>> from headrace.transforms.trigger import AfterCount, AfterWatermark
+    >>> now = Moment(end=60, watermark=0, wall_time=0)
+    >>> trigger = AfterAny(AfterCount(2), AfterWatermark())
+    >>> trigger.should_fire(trigger.on_elements(None, 2, [], now), now)
+    True
+    """
+
+    def should_fire(self, progress: Progress, moment: Moment) -> bool:
+        """Whether one of the triggers is ready to fire."""
+        return progress is not FINISHED and any(
+            trigger.should_fire(part, moment) for trigger, part in self.each(progress)
+        )
+
+    def on_fire(self, progress: Progress, moment: Moment) -> Progress:
+        """The progress after the firing of the triggers that are ready; the other triggers keep their progress."""
+        parts = [
+            trigger.on_fire(part, moment) if trigger.should_fire(part, moment) else part
+            for trigger, part in self.each(progress)
+        ]
+        return joined(parts, finished=self._ends([part is FINISHED for part in parts]))
+
+    def may_finish(self, allowed_lateness_us: int) -> bool:
+        """Whether one of the triggers may finish."""
+        return any(trigger.may_finish(allowed_lateness_us) for trigger in self.triggers)
+
+    def _ends(self, finished: Sequence[bool]) -> bool:
+        return any(finished)
+
+
+@named("AfterAll")
+@dataclass(frozen=True, slots=True, init=False)
+class AfterAll(Parallel):
+    """Fires when each of its triggers is ready to fire or has finished; finishes when all have (Beam's `AfterAll`).
+
+    >>> from headrace.transforms.trigger import AfterCount, AfterWatermark
+    >>> trigger = AfterAll(AfterCount(2), AfterWatermark())
+    >>> now, at_end = (Moment(end=60, watermark=watermark, wall_time=0) for watermark in (0, 60))
+    >>> two = trigger.on_elements(None, 2, [], now)
+    >>> trigger.should_fire(two, now), trigger.should_fire(two, at_end)
+    (False, True)
+    """
+
+    def should_fire(self, progress: Progress, moment: Moment) -> bool:
+        """Whether each trigger is ready to fire or has finished."""
+        return progress is not FINISHED and all(
+            part is FINISHED or trigger.should_fire(part, moment) for trigger, part in self.each(progress)
+        )
+
+    def on_fire(self, progress: Progress, moment: Moment) -> Progress:
+        """The progress after the firing of all triggers that have not finished."""
+        parts = [part if part is FINISHED else trigger.on_fire(part, moment) for trigger, part in self.each(progress)]
+        return joined(parts, finished=self._ends([part is FINISHED for part in parts]))
+
+    def may_finish(self, allowed_lateness_us: int) -> bool:
+        """Whether all triggers may finish."""
+        return all(trigger.may_finish(allowed_lateness_us) for trigger in self.triggers)
+
+    def _ends(self, finished: Sequence[bool]) -> bool:
+        return all(finished)
+
+
+@named("Repeatedly")
+@dataclass(frozen=True, slots=True)
+class Repeatedly(Trigger):
+    """Starts its trigger again whenever that trigger has finished; never finishes.
+
+    Raises TypeError if `underlying` is not a trigger.
+
+    >>> from headrace.transforms.trigger import AfterCount
+    >>> now, fires = Moment(end=60, watermark=0, wall_time=0), []
+    >>> trigger, progress = Repeatedly(AfterCount(2)), None
+    >>> for _ in range(4):
+    ...     progress = trigger.on_elements(progress, 1, [], now)
+    ...     fires.append(trigger.should_fire(progress, now))
+    ...     progress = trigger.on_fire(progress, now) if fires[-1] else progress
+    >>> fires
+    [False, True, False, True]
+    """
+
+    underlying: Trigger
+
+    def __post_init__(self) -> None:
+        require_trigger("Repeatedly", self.underlying)
+
+    def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
+        """The progress of the repeated trigger after new elements."""
+        return self.underlying.on_elements(progress, count, values, moment)
+
+    def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
+        """The merged progress of the repeated trigger; None if that trigger has finished."""
+        return _anew(self.underlying.on_merge(parts, moment))
+
+    def should_fire(self, progress: Progress, moment: Moment) -> bool:
+        """Whether the repeated trigger is ready to fire."""
+        return self.underlying.should_fire(progress, moment)
+
+    def on_fire(self, progress: Progress, moment: Moment) -> Progress:
+        """The progress of the repeated trigger after the firing; None if that trigger has finished."""
+        return _anew(self.underlying.on_fire(progress, moment))
+
+    def wake_at(self, progress: Progress, wall_time: int) -> int | None:
+        """The next wall time at which the repeated trigger must be evaluated."""
+        return self.underlying.wake_at(progress, wall_time)
+
+    def has_ontime_pane(self) -> bool:
+        """Whether the repeated trigger has an on-time pane."""
+        return self.underlying.has_ontime_pane()
+
+    def may_finish(self, allowed_lateness_us: int) -> bool:
+        """Return False: this trigger never finishes."""
+        return False
+
+    def continuation(self) -> Trigger:
+        """`Repeatedly` of the continuation of the repeated trigger."""
+        return Repeatedly(self.underlying.continuation())
+
+    @property
+    def quiet_until_end(self) -> bool:
+        """Whether the repeated trigger is quiet until the end of the window."""
+        return self.underlying.quiet_until_end
+
+    @property
+    def needs_values(self) -> bool:
+        """Whether the repeated trigger needs values."""
+        return self.underlying.needs_values
+
+    @property
+    def uses_wall_time(self) -> bool:
+        """Whether the repeated trigger uses wall time."""
+        return self.underlying.uses_wall_time
+
+
+def _anew(progress: Progress) -> Progress:
+    return None if progress is FINISHED else progress
+
+
+@named("OrFinally")
+@dataclass(frozen=True, slots=True, init=False)
+class OrFinally(AfterAny):
+    """Fires when one of its two triggers fires; finishes when one of them finishes (Beam's `OrFinally`).
+
+    A second trigger that fires once (`AfterWatermark()`, `AfterCount`) fires the last pane. One that goes on after its
+    first pane (`AfterWatermark(late=...)`) ends nothing, and late elements are emitted.
+
+    >>> from headrace.sdk.triggers import FINISHED, AfterCount, AfterWatermark, Moment, Repeatedly
+    >>> until_end = OrFinally(Repeatedly(AfterCount(2)), AfterWatermark())
+    >>> progress = until_end.on_elements(None, 2, (), Moment(end=10, watermark=0, wall_time=0))
+    >>> until_end.should_fire(progress, Moment(end=10, watermark=0, wall_time=0))
+    True
+    >>> until_end.on_fire(progress, Moment(end=10, watermark=10, wall_time=0)) is FINISHED
+    True
+    """
+
+    def __init__(self, main: Trigger, until: Trigger) -> None:
+        super(OrFinally, self).__init__(main, until)
+
+    def continuation(self) -> Trigger:
+        """`Repeatedly` of the two continuations, so that the next grouping emits all panes, the last one included."""
+        return Repeatedly(OrFinally(*(trigger.continuation() for trigger in self.triggers)))
+
+
+@named("AfterEach")
+@dataclass(frozen=True, slots=True, init=False)
+class AfterEach(Composite):
+    """Runs its triggers in turn, each until it has finished; finishes with the last trigger (Beam's `AfterEach`).
+
+    The progress is a tuple: the index of the current trigger, and the progress of that trigger.
+
+    >>> from headrace.transforms.trigger import AfterCount
+    >>> now = Moment(end=60, watermark=0, wall_time=0)
+    >>> trigger = AfterEach(AfterCount(1), Repeatedly(AfterCount(3)))
+    >>> fired = trigger.on_fire(trigger.on_elements(None, 1, [], now), now)
+    >>> [trigger.should_fire(trigger.on_elements(fired, count, [], now), now) for count in (1, 3)]
+    [False, True]
+    """
+
+    def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
+        """The progress after new elements, for the current trigger."""
+        if progress is FINISHED or not self.triggers:
+            return progress
+        turn, part = _turn(progress)
+        return _at(turn, self.triggers[turn].on_elements(part, count, values, moment))
+
+    def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
+        """Continue with the first trigger that has not finished after the merge; the triggers after it start again."""
+        for turn, trigger in enumerate(self.triggers):
+            merged = trigger.on_merge([self.parts(part)[turn] for part in parts], moment)
+            if merged is not FINISHED:
+                return _at(turn, merged)
+        return FINISHED if self.triggers else None
+
+    def should_fire(self, progress: Progress, moment: Moment) -> bool:
+        """Whether the current trigger is ready to fire."""
+        if progress is FINISHED or not self.triggers:
+            return False
+        turn, part = _turn(progress)
+        return self.triggers[turn].should_fire(part, moment)
+
+    def on_fire(self, progress: Progress, moment: Moment) -> Progress:
+        """The progress after the firing; the next trigger starts if the current one has finished."""
+        turn, part = _turn(progress)
+        fired = self.triggers[turn].on_fire(part, moment)
+        if fired is not FINISHED:
+            return _at(turn, fired)
+        return FINISHED if turn + 1 == len(self.triggers) else (turn + 1, None)
+
+    def parts(self, progress: Progress) -> Sequence[Progress]:
+        """The progress of each trigger: `FINISHED` before the current trigger, None after it."""
+        if progress is FINISHED:
+            return (FINISHED,) * len(self.triggers)
+        turn, part = _turn(progress)
+        return (*(FINISHED,) * turn, part, *(None,) * (len(self.triggers) - turn - 1))
+
+    def may_finish(self, allowed_lateness_us: int) -> bool:
+        """Whether all triggers may finish."""
+        return bool(self.triggers) and all(trigger.may_finish(allowed_lateness_us) for trigger in self.triggers)
+
+    def continuation(self) -> Trigger:
+        """`Repeatedly` of `AfterAny` of the continuations: the next grouping emits each pane."""
+        return Repeatedly(AfterAny(*(trigger.continuation() for trigger in self.triggers)))
+
+
+def _turn(progress: Progress) -> tuple[int, Progress]:
+    return progress if isinstance(progress, tuple) else (0, None)
+
+
+def _at(turn: int, part: Progress) -> Progress:
+    return (turn, part) if turn or part is not None else None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.triggers.repeatedly import Repeatedly
+from headrace.sdk.triggers.composite import Repeatedly
 from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger, require_trigger
 
 
