@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND, Duration, DurationTypes
-from headrace.sdk.triggers.always import Always
+from headrace.sdk.triggers.data_driven import Always
 from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
 
 

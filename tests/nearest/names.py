@@ -1,7 +1,7 @@
 """The tests that name what a module defines, directly or over other modules: an answer without running anything.
 
 A name is followed to the module that defines it. A test that says `beam.transforms.trigger.AfterCount` therefore names
-`headrace.sdk.triggers.count`, and not the three packages that pass the name on.
+`headrace.sdk.triggers.data_driven`, and not the three packages that pass the name on.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def test_what_a_run_saw_comes_before_names_and_replaces_them_for_tests_that_ran(
 def test_the_nearest_tests_of_this_product() -> None:
     graph = NameGraph.of_the_checkout()
     for path, test in {
-        "sdk/triggers/count.py": "tests/unit/sdk/triggers/test_triggers.py",
+        "sdk/triggers/data_driven.py": "tests/unit/sdk/triggers/test_triggers.py",
         "sdk/operators/grouping/grouping.py": "tests/unit/sdk/operators/grouping/test_grouping.py",
         "lowlevel/state/segment.py": "tests/unit/lowlevel/state/test_segment.py",
     }.items():
