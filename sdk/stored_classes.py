@@ -16,11 +16,10 @@ from headrace.sdk.operators.combining import accumulator_columns, aggregates, se
 from headrace.sdk.operators.side_inputs import messages
 from headrace.sdk.splittable import offset_range
 from headrace.sdk.transforms.aggregation import approximate_unique
-from headrace.sdk.triggers import accumulation_mode
+from headrace.sdk.triggers import trigger
 from headrace.sdk.windows import bounded, slices, timestamp_combiner, timestamped, windowing
 
 MODULES = (
-    accumulation_mode,
     accumulator_columns,
     aggregates,
     approximate_unique,
@@ -49,6 +48,7 @@ MODULES = (
     timestamp_combiner,
     timestamped,
     timestamps,
+    trigger,
     window_marks,
     windowed_value,
     windowing,

@@ -1,4 +1,4 @@
-"""When: the interface of triggers (Streaming 102, "When: triggers"; Beam's `transforms.trigger`).
+"""When: the interface of triggers, and how the panes of a window relate (Streaming 102; Beam's `transforms.trigger`).
 
 A `Trigger` is configuration. The state of a trigger for one window, its *progress*, is a small picklable value that is
 stored with the window; the progress is None before the first element. The methods are pure: they take a progress and
@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from enum import Enum
 from typing import Final, NamedTuple, Self, TypeAlias
+
+from headrace.lowlevel.stored_names import stored_as
 
 Progress: TypeAlias = object
 """State of a trigger for one window: None, numbers, and tuples of these; any small picklable value for triggers of your
@@ -152,3 +155,20 @@ def require_trigger(owner: str, given: object) -> None:
     """Raise TypeError, with `owner` in its message, if a part of a composite trigger is not a trigger."""
     if not isinstance(given, Trigger):
         raise TypeError(f"{owner} is made of triggers, got {given!r:.200}; write AfterCount(2), say")
+
+
+@stored_as("AccumulationMode")
+class AccumulationMode(Enum):
+    """How the panes of one window relate to each other.
+
+    >>> [mode.name for mode in AccumulationMode]
+    ['DISCARDING', 'ACCUMULATING', 'ACCUMULATING_AND_RETRACTING']
+    """
+
+    DISCARDING = "discarding"
+    """Each pane contains only the elements since the previous pane."""
+    ACCUMULATING = "accumulating"
+    """Each pane contains all elements of the window so far."""
+    ACCUMULATING_AND_RETRACTING = "accumulating and retracting"
+    """Each pane contains all elements of the window so far, and follows a retraction of the previous pane: an element
+    whose `PaneInfo` has `is_retraction`. Later groupings remove the retracted pane from their contents."""
