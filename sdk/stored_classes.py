@@ -17,7 +17,7 @@ from headrace.sdk.operators.side_inputs import messages
 from headrace.sdk.splittable import offset_range
 from headrace.sdk.transforms.aggregation import approximate_unique
 from headrace.sdk.triggers import trigger
-from headrace.sdk.windows import bounded, slices, timestamp_combiner, timestamped, windowing
+from headrace.sdk.windows import bounded, slices, timestamped, windowing
 
 MODULES = (
     accumulator_columns,
@@ -45,7 +45,6 @@ MODULES = (
     slices,
     tagged_output,
     time_domain,
-    timestamp_combiner,
     timestamped,
     timestamps,
     trigger,

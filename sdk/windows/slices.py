@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.windows import FixedWindows, GlobalWindows, SlidingWindows
-from headrace.sdk.windows.coder import encode_interval
-from headrace.sdk.windows.window_arithmetic import fits_int64, window_start, window_start_array
+from headrace.sdk.windows.bounded import encode_interval
+from headrace.sdk.windows.standard_windows import fits_int64, window_start, window_start_array
 from headrace.sdk.windows.windowing import Windowing
 
 _LEAST = 4

@@ -9,8 +9,7 @@ from typing import TypeAlias
 
 from headrace.lowlevel.coders.coder import Coder
 from headrace.lowlevel.time import Duration, Timestamp, TimestampTypes
-from headrace.sdk.windows.bounded import BoundedWindow
-from headrace.sdk.windows.coder import IntervalWindowCoder
+from headrace.sdk.windows.bounded import BoundedWindow, IntervalWindowCoder
 
 OUTSIDE_WINDOWS = "outside_windows"
 """Counter of elements that a window function puts into no window."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from headrace.lowlevel.coders.coder import Coder
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.windows import BoundedWindow, GlobalWindow, GlobalWindowCoder, IntervalWindow, IntervalWindowCoder
-from headrace.sdk.windows.coder import encode_interval
+from headrace.sdk.windows.bounded import encode_interval
 from headrace.sdk.windows.windowing import Windowing
 
 RECORD = b"w"

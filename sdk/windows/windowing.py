@@ -1,16 +1,56 @@
-"""Where, when and how a collection is grouped (Beam's `Windowing` and `WindowInto`)."""
+"""Where, when and how a collection is grouped (Beam's `Windowing`), and what of that stored state depends on.
+
+Parameters that do not affect how stored windows and accumulators are read are left out of signatures: the length of
+fixed windows, the count of a trigger. Lambdas are left out because they have no stable name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
 from headrace.lowlevel.errors import TopologyError
-from headrace.lowlevel.stored_names import stored_as
+from headrace.lowlevel.stored_names import instance_name, public_name, stored_as
 from headrace.lowlevel.time import MAX_TIMESTAMP, Duration, DurationTypes
 from headrace.sdk.triggers import AccumulationMode, DefaultTrigger, Trigger
-from headrace.sdk.windows import GlobalWindows, TimestampCombiner, WindowFn
+from headrace.sdk.windows.standard_windows import GlobalWindows
+from headrace.sdk.windows.window_fn import WindowFn
+
+
+@stored_as("TimestampCombiner")
+class TimestampCombiner(Enum):
+    """Selects the timestamp of a pane. The output watermark is held at it, so that no pane is late downstream.
+
+    Elements that are late for the pane are ignored; a pane of late elements only has the last instant of its window.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.window import FixedWindows, TimestampedValue
+    >>> def show(pair, timestamp=beam.DoFn.TimestampParam):
+    ...     print(pair, timestamp)
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     scores = pipeline | beam.Create([TimestampedValue(("red", 5), 10), TimestampedValue(("red", 7), 20)])
+    ...     latest = beam.WindowInto(FixedWindows(60), timestamp_combiner=TimestampCombiner.OUTPUT_AT_LATEST)
+    ...     _ = scores | latest | beam.CombinePerKey(sum) | beam.Map(show)
+    ('red', 12) Timestamp(20)
+    """
+
+    OUTPUT_AT_EOW = "end of window"
+    """The last instant of the window."""
+    OUTPUT_AT_EARLIEST = "earliest"
+    """The earliest timestamp in the pane."""
+    OUTPUT_AT_LATEST = "latest"
+    """The latest timestamp in the pane."""
+    OUTPUT_AT_EARLIEST_TRANSFORMED = "earliest transformed"
+    """The earliest result of `WindowFn.get_transformed_output_time` for the timestamps in the pane."""
+
+    def combine(self, first: int, second: int) -> int:
+        """The combination of two timestamps, microseconds UTC.
+
+        >>> TimestampCombiner.OUTPUT_AT_LATEST.combine(3, 5)
+        5
+        """
+        return max(first, second) if self is TimestampCombiner.OUTPUT_AT_LATEST else min(first, second)
 
 
 @stored_as("ClosingBehavior")
@@ -158,3 +198,45 @@ def _require_determinism(window_fn: WindowFn) -> None:
             f"window function {window_fn} has the coder {coder}, which is not deterministic; "
             "give it a get_window_coder() that always makes the same bytes of a window"
         )
+
+
+def windowing_signature(windowing: Windowing) -> dict[str, str]:
+    """Descriptions of a grouping's windowing, by aspect.
+
+    >>> windowing_signature(Windowing())["windows"]
+    'GlobalWindows'
+    """
+    return {
+        "windows": window_kind(windowing.window_fn),
+        "trigger": trigger_kind(windowing.trigger),
+        "accumulation mode": windowing.accumulation_mode.name,
+        "timestamp combiner": windowing.timestamp_combiner.name,
+        "allowed lateness": str(windowing.allowed_lateness),
+    }
+
+
+def window_kind(window_fn: WindowFn) -> str:
+    """The public name of a window function's class, with that of the function that it adapts from another SDK."""
+    return instance_name(window_fn)
+
+
+def trigger_kind(trigger: Trigger) -> str:
+    """The structure of a trigger, which is also the structure of its progress.
+
+    >>> from headrace.sdk.triggers import AfterCount, AfterWatermark, Repeatedly
+    >>> trigger_kind(Repeatedly(AfterCount(5)))
+    'Repeatedly(AfterCount)'
+    >>> trigger_kind(AfterWatermark(late=AfterCount(1)))
+    'AfterWatermark(late Repeatedly(AfterCount))'
+    """
+    named = ((name, getattr(trigger, name)) for name in getattr(trigger, "__dataclass_fields__", ()))
+    parts = [part for name, value in named for part in _parts(name, value)]
+    return public_name(type(trigger)) + (f"({', '.join(parts)})" if parts else "")
+
+
+def _parts(name: str, value: object) -> Iterable[str]:
+    if isinstance(value, Trigger):
+        # The name of the field distinguishes optional triggers, such as `early` and `late`.
+        yield trigger_kind(value) if name == "underlying" else f"{name} {trigger_kind(value)}"
+    elif isinstance(value, tuple):
+        yield from (trigger_kind(part) for part in value if isinstance(part, Trigger))

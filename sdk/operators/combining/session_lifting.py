@@ -23,7 +23,7 @@ from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Re
 from headrace.sdk.operators.combining.combine_buffer import Addends, addends_of, addends_of_pairs
 from headrace.sdk.operators.combining.session_runs import runs_of_elements
 from headrace.sdk.windows import IntervalWindow
-from headrace.sdk.windows.window_arithmetic import fits_int64
+from headrace.sdk.windows.standard_windows import fits_int64
 
 MOST_ELEMENTS = 100_000
 """Number of buffered elements from which on they are combined and sent before the end of the bundle."""

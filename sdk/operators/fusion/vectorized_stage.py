@@ -32,7 +32,7 @@ from headrace.sdk.model.labels import place_of
 from headrace.sdk.operators.fusion.element_counts import Throughput
 from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan, Step, WindowStep
 from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions
-from headrace.sdk.windows.window_arithmetic import INT64_LIMIT, fits_int64, window_start_array
+from headrace.sdk.windows.standard_windows import INT64_LIMIT, fits_int64, window_start_array
 from headrace.sdk.windows.windowing import Windowing
 
 _log = logging.getLogger(__name__)

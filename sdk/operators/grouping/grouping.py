@@ -51,10 +51,9 @@ from headrace.sdk.operators.grouping.window_assignment import (
 from headrace.sdk.operators.grouping.window_state import WindowState
 from headrace.sdk.triggers import FINISHED
 from headrace.sdk.windows import TimestampCombiner
-from headrace.sdk.windows.state_signature import windowing_signature
 from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
 from headrace.sdk.windows.window_namespace import WindowNamespace
-from headrace.sdk.windows.windowing import Windowing
+from headrace.sdk.windows.windowing import Windowing, windowing_signature
 
 StateMigration: TypeAlias = Callable[[GroupingConfig, Combiner | None, IntervalContext], None]
 """Stores the windows that the vectorized implementation has for an interval as the records of a `Grouping`."""

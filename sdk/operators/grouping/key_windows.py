@@ -17,7 +17,7 @@ from headrace.sdk.operators.grouping.window_contents import RetractableContents
 from headrace.sdk.operators.grouping.window_state import WindowState
 from headrace.sdk.triggers import Moment
 from headrace.sdk.windows import Sessions
-from headrace.sdk.windows.coder import decode_interval
+from headrace.sdk.windows.bounded import decode_interval
 from headrace.sdk.windows.window_namespace import RECORD, WindowNamespace
 
 

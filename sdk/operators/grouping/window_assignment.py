@@ -12,9 +12,9 @@ from headrace.lowlevel.records.late_data import is_closed
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.windows import BoundedWindow, FixedWindows, GlobalWindow, GlobalWindows, Sessions, SlidingWindows
 from headrace.sdk.windows import TimestampCombiner as Stamp
-from headrace.sdk.windows.coder import decode_interval
+from headrace.sdk.windows.bounded import decode_interval
 from headrace.sdk.windows.slices import FixedSlices, SlidingSlices, slice_ranges
-from headrace.sdk.windows.window_arithmetic import window_start, window_start_list
+from headrace.sdk.windows.standard_windows import window_start, window_start_list
 from headrace.sdk.windows.window_namespace import WindowNamespace, WindowNamespaces
 from headrace.sdk.windows.windowing import Windowing
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.windows import BoundedWindow, FixedWindows, GlobalWindow, GlobalWindows, SlidingWindows
-from headrace.sdk.windows.state_signature import window_kind
 from headrace.sdk.windows.window_namespace import WindowNamespace, WindowNamespaces
-from headrace.sdk.windows.windowing import Windowing
+from headrace.sdk.windows.windowing import Windowing, window_kind
 
 
 class SideWindows:

@@ -38,8 +38,7 @@ from headrace.sdk.operators.splittable.work_item import (
 from headrace.sdk.operators.stateful.do_fn_computation import DoFnComputation
 from headrace.sdk.operators.stateful.outputs import Outputs
 from headrace.sdk.splittable.tracker_view import DeferredTime
-from headrace.sdk.windows.state_signature import window_kind
-from headrace.sdk.windows.windowing import Windowing
+from headrace.sdk.windows.windowing import Windowing, window_kind
 
 
 @dataclass(frozen=True, slots=True)

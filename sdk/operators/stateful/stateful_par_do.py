@@ -32,10 +32,9 @@ from headrace.sdk.operators.stateful.method_invoker import Call
 from headrace.sdk.operators.stateful.outputs import Outputs
 from headrace.sdk.userstate.combining_value import CombiningValueStateSpec
 from headrace.sdk.windows import BoundedWindow
-from headrace.sdk.windows.state_signature import window_kind
 from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
 from headrace.sdk.windows.window_namespace import TimerTag, WindowNamespace, WindowNamespaces
-from headrace.sdk.windows.windowing import Windowing
+from headrace.sdk.windows.windowing import Windowing, window_kind
 
 Pair = tuple[object, object]
 Windows = tuple[BoundedWindow, ...]

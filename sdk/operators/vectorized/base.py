@@ -10,7 +10,7 @@ from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.combinefns.combiner_kind import combiner_signature
 from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
-from headrace.sdk.windows.state_signature import windowing_signature
+from headrace.sdk.windows.windowing import windowing_signature
 
 
 @named("ColumnCombining")

@@ -50,9 +50,8 @@ from headrace.sdk.operators.vectorized.state.window_input import drop_late
 from headrace.sdk.operators.vectorized.state_migration import elements_of_records
 from headrace.sdk.windows import BoundedWindow, GlobalWindow, IntervalWindow
 from headrace.sdk.windows.slices import slices_of
-from headrace.sdk.windows.state_signature import windowing_signature
 from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
-from headrace.sdk.windows.windowing import Windowing
+from headrace.sdk.windows.windowing import Windowing, windowing_signature
 
 _DUE_AT_ONCE = 64 << 20
 """Number of bytes in segments from which on the keys of due windows are processed part by part."""

@@ -10,8 +10,7 @@ from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.vectorized.trigger_kernel import Firing
 from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions, SlidingWindows, TimestampCombiner
-from headrace.sdk.windows.state_signature import trigger_kind, window_kind
-from headrace.sdk.windows.windowing import Windowing
+from headrace.sdk.windows.windowing import Windowing, trigger_kind, window_kind
 
 _LONGEST = 1 << 61
 """Length of a window or a gap, microseconds, from which on 64-bit arithmetic might overflow."""

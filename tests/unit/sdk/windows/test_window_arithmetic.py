@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Duration
 from headrace.sdk.windows import FixedWindows, SlidingWindows
 from headrace.sdk.windows.slices import FixedSlices, SlidingSlices
-from headrace.sdk.windows.window_arithmetic import (
+from headrace.sdk.windows.standard_windows import (
     INT64_LIMIT,
     fits_int64,
     window_start,
