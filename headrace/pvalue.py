@@ -12,7 +12,7 @@ from headrace.sdk.graph.side_inputs import (
     EmptySideInput,
 )
 from headrace.sdk.model.row import Row
-from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.model.special_outputs import TaggedOutput
 
 __all__ = [
     "AsDict",

@@ -11,13 +11,13 @@ from headrace.sdk.io.files import fileio, filesystems, write_to_files
 from headrace.sdk.io.kafka import record, sink
 from headrace.sdk.io.parquet import parquet_source
 from headrace.sdk.io.text import line_ranges
-from headrace.sdk.model import panes, row, sharded_key, tagged_output, time_domain, windowed_value
+from headrace.sdk.model import panes, row, sharded_key, special_outputs, time_domain
 from headrace.sdk.operators.combining import accumulator_columns, aggregates, session_lifting
 from headrace.sdk.operators.side_inputs import messages
 from headrace.sdk.splittable import offset_range
 from headrace.sdk.transforms.aggregation import approximate_unique
 from headrace.sdk.triggers import trigger
-from headrace.sdk.windows import bounded, slices, timestamped, windowing
+from headrace.sdk.windows import bounded, slices, windowing
 
 MODULES = (
     accumulator_columns,
@@ -43,13 +43,11 @@ MODULES = (
     sharded_key,
     sink,
     slices,
-    tagged_output,
+    special_outputs,
     time_domain,
-    timestamped,
     timestamps,
     trigger,
     window_marks,
-    windowed_value,
     windowing,
     write_to_files,
 )

@@ -1,6 +1,6 @@
 """Exports, under the module name of Beam, windows and window functions."""
 
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import TimestampedValue, WindowedValue
 from headrace.sdk.operators.grouping.merging import MergeError
 from headrace.sdk.windows import (
     BoundedWindow,
@@ -13,7 +13,6 @@ from headrace.sdk.windows import (
     Sessions,
     SlidingWindows,
     TimestampCombiner,
-    TimestampedValue,
     WindowFn,
 )
 

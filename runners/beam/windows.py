@@ -13,7 +13,7 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming, pane_info
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.windows import BoundedWindow, GlobalWindow, IntervalWindow
 
 _REMEMBERED = 20_000

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from headrace.sdk.model.row import Row
 from headrace.sdk.model.short_text import count_text, table, text_of
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import WindowedValue
 
 _MOST = 1_000
 """Greatest number of lines of a table; the title has the number of all elements."""

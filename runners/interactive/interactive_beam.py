@@ -30,7 +30,7 @@ from headrace.sdk.compiler.compiler import compile_steps
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.pvalue import PCollection, Step
 from headrace.sdk.model.panes import PaneInfo
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner
 from headrace.sdk.pipeline.tracebacks import shorten
 from headrace.sdk.recording.tap import tap

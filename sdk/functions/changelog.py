@@ -10,7 +10,7 @@ from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.panes import PaneInfo
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.windows import BoundedWindow
 
 

@@ -18,7 +18,7 @@ from headrace.sdk.functions.finalizers import BundleFinalizer
 from headrace.sdk.functions.step_types import Gives
 from headrace.sdk.model.labels import label_of
 from headrace.sdk.model.panes import PaneInfo
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.splittable.restriction_provider import RestrictionProvider
 from headrace.sdk.splittable.tracker_view import RestrictionTrackerView
 from headrace.sdk.splittable.watermark_estimator import WatermarkEstimator, WatermarkEstimatorProvider

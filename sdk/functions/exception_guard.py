@@ -14,7 +14,7 @@ from headrace.lowlevel import metric
 from headrace.lowlevel.topology import nodes
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, FunctionDoFn, MapFn
 from headrace.sdk.functions.time_limit import TimeLimit
-from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.model.special_outputs import TaggedOutput
 from headrace.sdk.windows import BoundedWindow
 
 _log = logging.getLogger(__name__)

@@ -8,8 +8,7 @@ from typing import Protocol, TypeVar, cast
 
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.user_errors import failed_step
-from headrace.sdk.model.tagged_output import TaggedOutput
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import TaggedOutput, WindowedValue
 
 T = TypeVar("T")
 

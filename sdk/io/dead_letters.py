@@ -17,7 +17,7 @@ from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.functions.exception_guard import DEAD_LETTERS
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import DoOutputsTuple, PBegin, PCollection
-from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.model.special_outputs import TaggedOutput
 from headrace.sdk.transforms.core.par_do import ParDo
 from headrace.sdk.transforms.core.source import Source
 

@@ -16,7 +16,7 @@ from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.row import Row
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.par_do import Map

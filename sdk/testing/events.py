@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.lowlevel.time import Duration, DurationTypes, Timestamp, TimestampTypes
-from headrace.sdk.windows import TimestampedValue
+from headrace.sdk.model.special_outputs import TimestampedValue
 
 
 @dataclass(frozen=True, slots=True, init=False)

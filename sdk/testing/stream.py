@@ -10,10 +10,9 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, DurationTypes, Timestamp, TimestampTypes
 from headrace.sdk.graph.pvalue import PBegin, PCollection
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import TimestampedValue, WindowedValue
 from headrace.sdk.testing.events import ElementEvent, Event, ProcessingTimeEvent, WatermarkEvent
 from headrace.sdk.transforms.core.source import Source
-from headrace.sdk.windows import TimestampedValue
 
 Outputs: TypeAlias = PCollection[object] | dict[str | None, PCollection[object]]
 

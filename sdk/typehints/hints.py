@@ -7,11 +7,9 @@ import typing
 from collections.abc import Iterable
 from typing import Any, TypeVar, get_args, get_origin
 
-from headrace.sdk.model.tagged_output import TaggedOutput
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, WindowedValue
 from headrace.sdk.typehints.row_type import RowTypeConstraint
 from headrace.sdk.typehints.type_names import UNIONS, union_members
-from headrace.sdk.windows import TimestampedValue
 
 KV = tuple  # type: ignore[type-arg]  # users write the parameters: KV[str, int]
 """A pair of key and value, as in `KV[str, int]`."""

@@ -9,7 +9,6 @@ from headrace.sdk.windows.bounded import (
 )
 from headrace.sdk.windows.calendar import CalendarWindows, DaysWindows, MonthsWindows
 from headrace.sdk.windows.standard_windows import FixedWindows, GlobalWindows, Sessions, SlidingWindows
-from headrace.sdk.windows.timestamped import TimestampedValue
 from headrace.sdk.windows.window_fn import AssignContext, MergeContext, NonMergingWindowFn, WindowFn
 from headrace.sdk.windows.windowing import TimestampCombiner
 
@@ -30,6 +29,5 @@ __all__ = [
     "Sessions",
     "SlidingWindows",
     "TimestampCombiner",
-    "TimestampedValue",
     "WindowFn",
 ]

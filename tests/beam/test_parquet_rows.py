@@ -26,7 +26,7 @@ from headrace.runners.beam import HeadraceRunner
 from headrace.runners.beam.io import parquet_rows
 from headrace.runners.beam.io.parquet_rows import DictsOfTables, TablesOfRows
 from headrace.sdk.expressions.element_schema import Single
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import WindowedValue
 from tests.depth import examples
 
 INSTANTS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29))

@@ -42,8 +42,7 @@ from headrace.sdk.model import time_domain as timedomain
 from headrace.sdk.model.panes import PaneInfoTiming, pane_info
 from headrace.sdk.model.row import Row
 from headrace.sdk.model.sharded_key import ShardedKey
-from headrace.sdk.model.tagged_output import TaggedOutput
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, WindowedValue
 from headrace.sdk.operators.combining.accumulator_columns import Lifted
 from headrace.sdk.operators.combining.aggregates import Reducer, Reducers
 from headrace.sdk.operators.combining.session_lifting import SessionParts
@@ -58,7 +57,6 @@ from headrace.sdk.windows import (
     IntervalWindow,
     SlidingWindows,
     TimestampCombiner,
-    TimestampedValue,
 )
 from headrace.sdk.windows.slices import FixedSlices, GlobalSlices, SlidingSlices
 from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior

@@ -11,7 +11,7 @@ import headrace as beam
 from headrace.lowlevel import CallSink
 from headrace.lowlevel.time import SECOND, Timestamp
 from headrace.options.pipeline_options import PipelineOptions
-from headrace.sdk.windows import TimestampedValue
+from headrace.sdk.model.special_outputs import TimestampedValue
 from headrace.testing.test_stream import TestStream
 from tests.harness import Pane
 from tests.transcripts.bundlings import bundlings

@@ -18,7 +18,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.runners.beam.beam_private import takes_elements
 from headrace.runners.beam.functions.do_fns import BeamDoFn, TaggedReceiver
 from headrace.sdk.functions.do_fn import DoFn
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import WindowedValue
 
 _ELEMENTS = 4096
 """Greatest number of elements of a batch, as in Beam's worker."""

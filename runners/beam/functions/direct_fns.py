@@ -28,9 +28,13 @@ from headrace.runners.beam.windows import pane_to_beam, timestamp_to_beam, to_be
 from headrace.sdk.expressions.pair_functions import UnderNone
 from headrace.sdk.functions.arguments import Converted, Given, Source, register_parameter
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, FlatMapTupleFn, MapFn, MapTupleFn
-from headrace.sdk.model.special_outputs import converted, register_instant, register_output
-from headrace.sdk.model.tagged_output import TaggedOutput
-from headrace.sdk.windows import TimestampedValue
+from headrace.sdk.model.special_outputs import (
+    TaggedOutput,
+    TimestampedValue,
+    converted,
+    register_instant,
+    register_output,
+)
 
 register_output(BeamValue, lambda value: value_of_beam(cast(BeamValue, value)))
 register_output(pvalue.TaggedOutput, lambda output: _tagged(output))

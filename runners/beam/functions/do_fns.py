@@ -19,8 +19,7 @@ from headrace.runners.beam.functions.own_coders import OwnCoder
 from headrace.runners.beam.windows import pane_to_beam, to_beam, value_of_beam
 from headrace.sdk.functions import finalizers
 from headrace.sdk.functions.do_fn import DoFn
-from headrace.sdk.model.tagged_output import TaggedOutput
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import TaggedOutput, WindowedValue
 from headrace.sdk.windows import BoundedWindow
 
 

@@ -19,8 +19,8 @@ from headrace.runners.beam.functions.user_state import BeamTimer, declarations, 
 from headrace.runners.beam.windows import to_beam
 from headrace.sdk.functions.arguments import Arguments, Constant, Given, Source, StateArgument, TimerArgument
 from headrace.sdk.functions.declared_state import Callback, DeclaredState
+from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.model.time_domain import TimeDomain
-from headrace.sdk.model.windowed_value import WindowedValue
 from headrace.sdk.userstate.timer_spec import TimerSpec
 from headrace.sdk.userstate.user_timer import UserTimer
 from headrace.sdk.windows import BoundedWindow

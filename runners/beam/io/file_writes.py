@@ -30,7 +30,7 @@ from headrace.runners.beam.beam_private import (
 )
 from headrace.runners.beam.io.stable_input import PANE
 from headrace.sdk.functions.do_fn import DoFn
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import WindowedValue
 
 _HEX = 32
 """Digits at the end of the name of a sink's temporary directory, which Beam draws at random."""

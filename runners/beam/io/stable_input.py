@@ -9,7 +9,7 @@ from typing import cast
 from headrace.lowlevel.stored_names import named
 from headrace.runners.beam.functions.do_fns import BeamDoFn
 from headrace.sdk.functions.do_fn import DoFn
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.transforms.core.stable_input import Held
 
 PANE: ContextVar[int] = ContextVar("pane", default=0)

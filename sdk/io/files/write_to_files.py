@@ -26,8 +26,7 @@ from headrace.sdk.io.files.file_naming import FileNaming, default_file_naming, i
 from headrace.sdk.io.files.filesystem import CompressionTypes, Path, absolute, filesystem_of, same_folder
 from headrace.sdk.io.files.filesystems import FileSystems
 from headrace.sdk.model.panes import PaneInfo
-from headrace.sdk.model.tagged_output import TaggedOutput
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import TaggedOutput, WindowedValue
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.group_by_key import GroupByKey

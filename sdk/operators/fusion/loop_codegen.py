@@ -37,8 +37,7 @@ from headrace.sdk.functions.arguments import Constant, Converted, Given, Side, S
 from headrace.sdk.functions.do_fn import FilterFn, FunctionDoFn, MapFn
 from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
-from headrace.sdk.model.special_outputs import SPECIAL, STAMPED
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import SPECIAL, STAMPED, WindowedValue
 from headrace.sdk.operators.fusion.generated_loop import Loop, SourceLine, Variables
 from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan, WindowStep
 

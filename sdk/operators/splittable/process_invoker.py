@@ -23,9 +23,7 @@ from headrace.sdk.functions.arguments import (
 from headrace.sdk.functions.do_fn import DoFn, FunctionDoFn
 from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
-from headrace.sdk.model.special_outputs import SPECIAL, converted
-from headrace.sdk.model.tagged_output import TaggedOutput
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import SPECIAL, TaggedOutput, TimestampedValue, WindowedValue, converted
 from headrace.sdk.operators.splittable.allowance import Allowance
 from headrace.sdk.operators.splittable.work_item import Element
 from headrace.sdk.operators.stateful.outputs import Outputs, check_iterable
@@ -35,7 +33,6 @@ from headrace.sdk.splittable.tracker_view import (
     RestrictionTrackerView,
     ThreadsafeWatermarkEstimator,
 )
-from headrace.sdk.windows import TimestampedValue
 
 
 class Residual(NamedTuple):

@@ -19,7 +19,7 @@ from headrace.sdk.functions.arguments import (
     given_of,
 )
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, PaneInfo
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.operators.stateful.key_window import KeyWindow
 from headrace.sdk.userstate.state_spec import State, StateSpec
 

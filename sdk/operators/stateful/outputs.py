@@ -8,10 +8,8 @@ from typing import cast
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.sdk.functions.lifecycle import last_outputs
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, PaneInfo, is_retraction
-from headrace.sdk.model.special_outputs import SPECIAL, converted
-from headrace.sdk.model.tagged_output import TaggedOutput
-from headrace.sdk.model.windowed_value import WindowedValue
-from headrace.sdk.windows import BoundedWindow, TimestampedValue
+from headrace.sdk.model.special_outputs import SPECIAL, TaggedOutput, TimestampedValue, WindowedValue, converted
+from headrace.sdk.windows import BoundedWindow
 from headrace.sdk.windows.windowing import Windowing
 
 _REFUSED = frozenset({str, bytes, dict})

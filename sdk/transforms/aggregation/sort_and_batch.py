@@ -9,7 +9,7 @@ from typing import cast
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.transforms.core.par_do import ParDo
 from headrace.sdk.windows import BoundedWindow
 

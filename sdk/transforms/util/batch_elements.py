@@ -12,7 +12,7 @@ from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.metrics.metric import Metrics
-from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.transforms.core.par_do import Map, ParDo
 from headrace.sdk.transforms.util.batch_size import BatchLimits, BatchSize
 from headrace.sdk.transforms.util.group_into_batches import GroupIntoBatches

@@ -9,7 +9,7 @@ from typing import SupportsIndex
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import DoOutputsTuple, PCollection
-from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.model.special_outputs import TaggedOutput
 from headrace.sdk.transforms.core.par_do import ParDo
 from headrace.sdk.typehints.io_type_hints import WithTypeHints
 from headrace.sdk.typehints.values import is_whole

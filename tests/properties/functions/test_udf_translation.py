@@ -27,7 +27,7 @@ from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, 
 from headrace.sdk.expressions.udf_translation import translate_function
 from headrace.sdk.functions.arguments import bind
 from headrace.sdk.model.function_ast import is_watched, tree_of
-from headrace.sdk.windows import TimestampedValue
+from headrace.sdk.model.special_outputs import TimestampedValue
 from tests.properties.functions.test_vectorized_stage import anything, run, stage_of
 
 NAMES = ("word", "number", "share", "list")

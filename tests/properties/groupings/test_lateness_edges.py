@@ -30,9 +30,10 @@ from headrace.runners.engine.options import EpochProgress, RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner
 from headrace.runners.local.scheduler import RandomScheduler
 from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming
+from headrace.sdk.model.special_outputs import TimestampedValue
 from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark
-from headrace.sdk.windows import BoundedWindow, FixedWindows, Sessions, SlidingWindows, TimestampedValue, WindowFn
+from headrace.sdk.windows import BoundedWindow, FixedWindows, Sessions, SlidingWindows, WindowFn
 from headrace.sdk.windows.windowing import Windowing
 from headrace.testing.test_stream import TestStream
 from tests.depth import examples, faults

@@ -14,7 +14,8 @@ import headrace as beam
 from headrace.lowlevel.time import Duration, Timestamp
 from headrace.sdk.expressions.arrow_schema import times_of
 from headrace.sdk.io.timestamps import micros_of
-from headrace.sdk.windows import FixedWindows, TimestampedValue
+from headrace.sdk.model.special_outputs import TimestampedValue
+from headrace.sdk.windows import FixedWindows
 from tests.unit.sdk.io.sourcefiles import all_rows, write
 
 MICROS = st.integers(-(10**15), 10**15)

@@ -10,6 +10,7 @@ import pytest
 
 from headrace import Create, Map, Pipeline, WindowInto
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND, Duration, Timestamp
+from headrace.sdk.model.special_outputs import TimestampedValue
 from headrace.sdk.operators.grouping.merging import MergeError, merge_windows
 from headrace.sdk.windows import (
     AssignContext,
@@ -24,7 +25,6 @@ from headrace.sdk.windows import (
     NonMergingWindowFn,
     Sessions,
     SlidingWindows,
-    TimestampedValue,
     WindowFn,
 )
 from headrace.sdk.windows.window_namespace import WindowNamespaces
