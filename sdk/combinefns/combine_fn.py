@@ -1,14 +1,15 @@
-"""What: combiners, which turn many values into one (`apache_beam.transforms.core.CombineFn`)."""
+"""What: combiners, which turn many values into one (Beam's `CombineFn`), and their names in stored state."""
 
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeAlias, TypeVar, cast
 
-from headrace.lowlevel.stored_names import named
-from headrace.sdk.model.labels import label_of, place_of
+from headrace.lowlevel.stored_names import instance_name, named
+from headrace.sdk.model.labels import argument_label, label_of, place_of
 from headrace.sdk.typehints.io_type_hints import WithTypeHints
 
 ElementT = TypeVar("ElementT")
@@ -366,3 +367,93 @@ class WithArguments:
     def default_label(self) -> str:
         """The label of the function."""
         return label_of(self.function)
+
+
+_UNCHANGING = frozenset([int, float, bool, str, bytes, type(None)])
+
+
+class Combiner(Protocol):
+    """The part of a `CombineFn` that a grouping calls."""
+
+    def setup(self) -> None:
+        """Prepare for combining; called once before any other method."""
+
+    def teardown(self) -> None:
+        """Release resources; called after the last call of any other method."""
+
+    def has_teardown(self) -> bool:
+        """Whether `teardown` does anything."""
+
+    def create_accumulator(self) -> object:
+        """The accumulator of no elements."""
+
+    def add_input(self, accumulator: object, element: object, /) -> object:
+        """The accumulator with one more element."""
+
+    def add_inputs(self, accumulator: object, elements: Iterable[object], /) -> object:
+        """The accumulator with more elements."""
+
+    def merge_accumulators(self, accumulators: Iterable[object], /) -> object:
+        """One accumulator with the elements of all accumulators."""
+
+    def compact(self, accumulator: object, /) -> object:
+        """An equivalent accumulator in fewer bytes."""
+
+    def extract_output(self, accumulator: object, /) -> object:
+        """The result for the elements of the accumulator."""
+
+    def remove_input(self, accumulator: object, element: object, /) -> object:
+        """The accumulator without an element that was added; requires `has_inverse`."""
+
+
+def private_copy(value: object) -> object:
+    """A copy of a value that no other object refers to; the value itself if its type is immutable."""
+    if type(value) in _UNCHANGING:
+        return value
+    return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+
+
+def combiner_kind(combine: object) -> str:
+    """The name of the kind of a combiner, which identifies the form of its accumulators.
+
+    >>> combiner_kind(CallableCombineFn(sum)), combiner_kind(CallableCombineFn(lambda values: 0))
+    ('sum', 'a lambda')
+    """
+    if combine is None:
+        return "none"
+    if isinstance(combine, CurriedCombineFn):
+        return combiner_kind(combine.inner)
+    if isinstance(combine, CallableCombineFn):
+        name = str(getattr(combine.function, "__qualname__", type(combine.function).__qualname__))
+        return "a lambda" if "<lambda>" in name else name
+    inner = [combiner_kind(part) for part in _inner_combiners(combine)]
+    return instance_name(combine) + (f"({', '.join(inner)})" if inner else "")
+
+
+def combiner_signature(combine: object) -> dict[str, str]:
+    """The aspects of a state signature that describe a combiner: its kind, and its arguments if there are any.
+
+    0.1.0 stored the kind only; arguments are compared if the checkpoint has them.
+
+    >>> from headrace.sdk.combinefns.collecting import TopCombineFn
+    >>> combiner_signature(TopCombineFn(2, key=len))
+    {'combiner': 'TopCombineFn', "the combiner's arguments": 'n=2, key=len, reverse=False'}
+    """
+    arguments = ", ".join(combiner_arguments(combine))
+    return {"combiner": combiner_kind(combine)} | ({"the combiner's arguments": arguments} if arguments else {})
+
+
+def combiner_arguments(combine: object) -> Iterable[str]:
+    """The texts of the arguments of a combiner and of the combiners in it on which accumulators depend."""
+    if not isinstance(combine, CombineFn):
+        return
+    for name, value in combine.state_arguments().items():
+        yield f"{name}={argument_label(value)}"
+    for part in _inner_combiners(combine):
+        yield from combiner_arguments(part)
+
+
+def _inner_combiners(combine: object) -> Iterable[object]:
+    for value in getattr(combine, "__dict__", {}).values():
+        found = value if isinstance(value, (list, tuple)) else [value]
+        yield from (part for part in found if isinstance(part, CombineFn))

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.combiner_lifting import liftable
 from headrace.sdk.operators.vectorized.eligibility import gap_of, obstacle

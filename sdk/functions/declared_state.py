@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.lowlevel.errors import TopologyError
-from headrace.sdk.combinefns.combiner_kind import combiner_arguments
+from headrace.sdk.combinefns.combine_fn import combiner_arguments
 from headrace.sdk.functions.arguments import (
     Arguments,
     Given,

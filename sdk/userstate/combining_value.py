@@ -6,9 +6,14 @@ from typing import cast
 
 from headrace.lowlevel.coders.coder import Coder
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.combinefns.accumulators import private_copy
-from headrace.sdk.combinefns.combine_fn import AnyCombineFn, Combining, curried, require_combiner
-from headrace.sdk.combinefns.combiner_kind import combiner_kind
+from headrace.sdk.combinefns.combine_fn import (
+    AnyCombineFn,
+    Combining,
+    combiner_kind,
+    curried,
+    private_copy,
+    require_combiner,
+)
 from headrace.sdk.userstate.cells import Cells
 from headrace.sdk.userstate.state_spec import StateSpec
 

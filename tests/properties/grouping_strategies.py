@@ -20,7 +20,7 @@ from headrace.lowlevel.state.segment import decode
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import Computation, IntervalComputation
 from headrace.lowlevel.topology.nodes import Keyed
-from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import PaneInfoTiming
 from headrace.sdk.operators.combining.aggregates import reducers_of

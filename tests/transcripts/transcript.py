@@ -13,7 +13,7 @@ import yaml
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
 from headrace.sdk import triggers, windows
-from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, SumFn
 from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.windows import IntervalWindow, TimestampCombiner

@@ -13,7 +13,7 @@ import pyarrow as pa
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.stored_names import stored_as
-from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.combinefns.tuples import TupleCombineFn
 from headrace.sdk.combinefns.window_marks import SkippingMarks

@@ -15,8 +15,7 @@ from typing import TypeAlias, cast
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import BundleComputation, Context, InlineComputation
-from headrace.sdk.combinefns.accumulators import Combiner
-from headrace.sdk.combinefns.combine_fn import Fanout
+from headrace.sdk.combinefns.combine_fn import Combiner, Fanout
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.window_assignment import sorter
 from headrace.sdk.windows import TimestampCombiner

@@ -17,7 +17,7 @@ from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named, stored_as
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import InlineComputation
-from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
 from headrace.sdk.operators.combining.combine_buffer import Addends, addends_of, addends_of_pairs

@@ -33,8 +33,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.topology.computation import BundleComputation, Context, IntervalContext
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
-from headrace.sdk.combinefns.accumulators import Combiner
-from headrace.sdk.combinefns.combiner_kind import combiner_signature
+from headrace.sdk.combinefns.combine_fn import Combiner, combiner_signature
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS, is_retraction
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig

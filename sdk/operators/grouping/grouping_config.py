@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.sdk.combinefns.accumulators import Combiner
-from headrace.sdk.combinefns.combine_fn import has_inverse
+from headrace.sdk.combinefns.combine_fn import Combiner, has_inverse
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.window_contents import (
     Contents,

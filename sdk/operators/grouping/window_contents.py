@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.topology.computation import Context
-from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
 
 _VALUES = b"v"

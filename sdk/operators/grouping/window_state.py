@@ -10,7 +10,7 @@ from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.timer import TimeDomain
-from headrace.sdk.combinefns.accumulators import private_copy
+from headrace.sdk.combinefns.combine_fn import private_copy
 from headrace.sdk.triggers import FINISHED, Progress
 from headrace.sdk.windows import TimestampCombiner
 from headrace.sdk.windows.window_namespace import WindowNamespace

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import IntervalComputation
-from headrace.sdk.combinefns.accumulators import Combiner
-from headrace.sdk.combinefns.combiner_kind import combiner_signature
+from headrace.sdk.combinefns.combine_fn import Combiner, combiner_signature
 from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.windows.windowing import windowing_signature

@@ -25,7 +25,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
 from headrace.lowlevel.vectorized.blocks_by_key import without_duplicates
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
-from headrace.sdk.combinefns.combiner_kind import combiner_signature
+from headrace.sdk.combinefns.combine_fn import combiner_signature
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_assignment import payloads_of, sorter

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.sdk.combinefns.accumulators import Combiner
-from headrace.sdk.combinefns.combiner_kind import combiner_kind
+from headrace.sdk.combinefns.combine_fn import Combiner, combiner_kind
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.vectorized.trigger_kernel import Firing
 from headrace.sdk.triggers import AccumulationMode

@@ -21,7 +21,7 @@ from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
-from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers, whole_numbers
 from headrace.sdk.operators.combining.session_lifting import SessionParts, kept_of

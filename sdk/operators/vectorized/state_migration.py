@@ -12,7 +12,7 @@ from headrace.lowlevel.state.state_store import Delta
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.topology.timer import HOLD, TimeDomain
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
-from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_contents import Chunks, Reduction, stored_values
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState

@@ -11,8 +11,7 @@ from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.segment_store import Format, SegmentStore, T
-from headrace.sdk.combinefns.accumulators import Combiner
-from headrace.sdk.combinefns.combiner_kind import combiner_kind
+from headrace.sdk.combinefns.combine_fn import Combiner, combiner_kind
 from headrace.sdk.operators.combining.aggregates import Reducers, reducers_of
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState

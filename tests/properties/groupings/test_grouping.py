@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming

@@ -17,7 +17,7 @@ from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.time import SECOND
 from headrace.lowlevel.topology.computation import Computation, InlineComputation
 from headrace.lowlevel.vectorized import segment_store
-from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import PaneInfoTiming

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.sdk.combinefns.accumulators import Combiner
-from headrace.sdk.combinefns.combine_fn import CallableCombineFn
+from headrace.sdk.combinefns.combine_fn import CallableCombineFn, Combiner
 from headrace.sdk.combinefns.numeric import CountCombineFn, SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS, PaneInfo

@@ -18,7 +18,7 @@ from headrace.lowlevel.records.value_schema import Single, Tuple, pair
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.lowlevel.topology.computation import Computation, InlineComputation
 from headrace.lowlevel.vectorized import segment_store
-from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.grouping import Grouping

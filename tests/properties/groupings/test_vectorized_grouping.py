@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.lowlevel.vectorized import segment_store
-from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.combinefns.tuples import TupleCombineFn
 from headrace.sdk.windows import FixedWindows, GlobalWindows, SlidingWindows, WindowFn

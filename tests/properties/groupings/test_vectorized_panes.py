@@ -12,7 +12,7 @@ from headrace.lowlevel import StepError
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.time import SECOND
 from headrace.lowlevel.vectorized import segment_store
-from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.operators.vectorized.eligibility import obstacle
 from headrace.sdk.triggers import (

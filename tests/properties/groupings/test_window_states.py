@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.sdk.combinefns.accumulators import Combiner
-from headrace.sdk.combinefns.combine_fn import CallableCombineFn
+from headrace.sdk.combinefns.combine_fn import CallableCombineFn, Combiner
 from headrace.sdk.combinefns.numeric import CountCombineFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import PaneInfoTiming, pane_info

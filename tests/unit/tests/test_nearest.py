@@ -49,7 +49,16 @@ def test_the_nearest_tests_of_this_product() -> None:
 
 
 def test_a_new_clone_answers_without_installed_packages(tmp_path: Path) -> None:
-    command = [sys.executable, "-S", "-m", "tests.nearest", "--list", "--most", "1", "headrace/sdk/triggers/data_driven.py"]
+    command = [
+        sys.executable,
+        "-S",
+        "-m",
+        "tests.nearest",
+        "--list",
+        "--most",
+        "1",
+        "headrace/sdk/triggers/data_driven.py",
+    ]
     environment = os.environ | {"HEADRACE_TEST_MAP": str(tmp_path)}
     printed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
     assert printed.startswith("tests/unit/sdk/triggers/")

@@ -8,7 +8,7 @@ import numpy as np
 
 from headrace.lowlevel.columnar.key_columns import Numbers, first_indices
 from headrace.lowlevel.topology.computation import IntervalContext
-from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
 from headrace.sdk.operators.combining.session_runs import Flags
 from headrace.sdk.operators.vectorized.state.window_table import COUNT, WindowTable

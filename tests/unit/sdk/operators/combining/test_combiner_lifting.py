@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
-from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.combinefns.collecting import ToListCombineFn
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple, pair
 from headrace.sdk.model.element_form import GroupingInputForm

@@ -13,9 +13,8 @@ from headrace.lowlevel.errors import CheckpointError, TopologyError
 from headrace.lowlevel.state.state_store import Delta
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND, Timestamp
 from headrace.lowlevel.topology.timer import HOLD, TimeDomain
-from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.combinefns.collecting import ToListCombineFn
-from headrace.sdk.combinefns.combine_fn import CombineFn
+from headrace.sdk.combinefns.combine_fn import CombineFn, Combiner
 from headrace.sdk.combinefns.numeric import MeanCombineFn, SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming, pane_info
