@@ -1,22 +1,77 @@
-"""What: the primitive that combines the values of each key, used by `CombinePerKey` and other transforms."""
+"""What: the primitive that combines the values of each key, used by `CombinePerKey` and others, and its types."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any, Self, TypeAlias
 
 from headrace.lowlevel.code_pickling import shipped
 from headrace.lowlevel.uncalled_hooks import warn_of_uncalled_hooks
-from headrace.sdk.combinefns.combine_fn import Combining, Fanout, curried, require_combiner
-from headrace.sdk.combinefns.combine_types import combine_types
+from headrace.sdk.combinefns.combine_fn import (
+    CallableCombineFn,
+    CombineFn,
+    Combining,
+    CurriedCombineFn,
+    Fanout,
+    WithArguments,
+    curried,
+    require_combiner,
+)
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.graph.side_inputs import AsSideInput, refuse_bare
 from headrace.sdk.model.labels import label_of
 from headrace.sdk.transforms.core.group_by_key import PercentileWatermark, grouped
+from headrace.sdk.typehints.annotations import annotations_of
 from headrace.sdk.typehints.consistency import is_consistent_with
-from headrace.sdk.typehints.hints import K, pair, tuple_of
+from headrace.sdk.typehints.hints import K, item, normal, pair, tuple_of
+from headrace.sdk.typehints.io_type_hints import stated_input, stated_output
 from headrace.sdk.typehints.variables import match, substituted
+
+
+def combine_types(combine_fn: CombineFn[object, object, object]) -> tuple[object, object]:
+    """The types of the values and of the result; `Any` for a type that is not declared.
+
+    >>> from headrace.sdk.combinefns.numeric import CountCombineFn
+    >>> combine_types(CountCombineFn())
+    (typing.Any, <class 'int'>)
+    """
+    while isinstance(combine_fn, CurriedCombineFn):
+        combine_fn = combine_fn.inner
+    if isinstance(combine_fn, CallableCombineFn):
+        return _of_function(combine_fn.function)
+    taken, given = _parameter(combine_fn.add_input, 1), annotations_of(combine_fn.extract_output)[1]
+    return _stated(combine_fn, taken, given)
+
+
+def _stated(stating: object, taken: object, given: object) -> tuple[object, object]:
+    """The types that decorators declare, else the given types from annotations."""
+    hints, _ = stated_input(stating)
+    result, _ = stated_output(stating)
+    return normal(hints[0] if hints else taken), normal(given if result is None else result)
+
+
+def _of_function(function: Callable[..., object]) -> tuple[object, object]:
+    """The types for a function of an iterable; the hint of its parameter may be the iterable or the single value."""
+    if isinstance(function, WithArguments):
+        function = function.function
+    if isinstance(function, type):
+        return Any, Any
+    values, given = _stated(function, _parameter(function, 0), annotations_of(function)[1])
+    taken = item(values)
+    # A hint that is not iterable means the type of the values.
+    return (values if taken is None else taken), given
+
+
+def _parameter(function: Callable[..., object], place: int) -> object:
+    """The type of the parameter at a place, from 0 and without `self`; `Any` if there is no annotation."""
+    types, _ = annotations_of(function)
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if code is not None else ()
+    names = names[1:] if hasattr(function, "__self__") else names
+    return types.get(names[place], Any) if len(names) > place else Any
+
 
 Collection: TypeAlias = PCollection[object]
 
