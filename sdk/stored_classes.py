@@ -3,7 +3,7 @@
 What reads a checkpoint comes here by itself for a name that nobody has registered yet: see `headrace.stored`.
 """
 
-from headrace.sdk.combinefns import distribution, numeric, window_marks
+from headrace.sdk.combinefns import composite, distribution, numeric
 from headrace.sdk.expressions import element_schema, pane_schema
 from headrace.sdk.functions import changelog
 from headrace.sdk.io import dead_letters, timestamps
@@ -25,6 +25,7 @@ MODULES = (
     approximate_unique,
     bounded,
     changelog,
+    composite,
     dead_letters,
     distribution,
     element_schema,
@@ -47,7 +48,6 @@ MODULES = (
     time_domain,
     timestamps,
     trigger,
-    window_marks,
     windowing,
     write_to_files,
 )

@@ -10,8 +10,8 @@ from headrace.sdk.combinefns.collecting import (
     TopCombineFn,
     ToSetCombineFn,
 )
+from headrace.sdk.combinefns.composite import SingleInputTupleCombineFn, TupleCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, MeanCombineFn
-from headrace.sdk.combinefns.tuples import SingleInputTupleCombineFn, TupleCombineFn
 from headrace.sdk.transforms.aggregation.combiners import Count, Latest, Mean, Sample, ToDict, ToList, Top, ToSet
 
 __all__ = [

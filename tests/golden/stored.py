@@ -23,9 +23,9 @@ from headrace.lowlevel.time import Duration, Timestamp
 from headrace.lowlevel.topology.nodes import DeadLetter
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.runners.beam.windows import BeamWindow
+from headrace.sdk.combinefns.composite import GlobalWindowMark
 from headrace.sdk.combinefns.distribution import QuantileSketch, _Ranked
 from headrace.sdk.combinefns.numeric import _Nothing
-from headrace.sdk.combinefns.window_marks import GlobalWindowMark
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant
 from headrace.sdk.expressions.pane_schema import Fired
 from headrace.sdk.functions.changelog import Change, ChangeKind

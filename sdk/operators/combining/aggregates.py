@@ -14,9 +14,8 @@ from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.stored_names import stored_as
 from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.composite import SkippingMarks, TupleCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
-from headrace.sdk.combinefns.tuples import TupleCombineFn
-from headrace.sdk.combinefns.window_marks import SkippingMarks
 
 LARGEST_SUM = 1 << 62
 """Bound from which on sums are computed with Python ints, which do not overflow, instead of int64."""

@@ -14,7 +14,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.lowlevel.user_errors import failed_step
 from headrace.sdk.combinefns.combine_fn import Combiner
-from headrace.sdk.combinefns.window_marks import GlobalWindowMark, SkippingMarks
+from headrace.sdk.combinefns.composite import GlobalWindowMark, SkippingMarks
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.combining.combine_buffer import Tally, addends_of, addends_of_pairs

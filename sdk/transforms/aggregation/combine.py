@@ -15,7 +15,7 @@ from headrace.sdk.combinefns.combine_fn import (
     Fanout,
     curried,
 )
-from headrace.sdk.combinefns.window_marks import GlobalWindowMark, SkippingMarks
+from headrace.sdk.combinefns.composite import GlobalWindowMark, SkippingMarks
 from headrace.sdk.expressions.pair_functions import Second, UnderNone
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform

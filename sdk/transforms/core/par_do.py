@@ -15,7 +15,7 @@ from headrace.lowlevel.code_pickling import shipped
 from headrace.lowlevel.sinks.sink import CallSink
 from headrace.lowlevel.uncalled_hooks import warn_of_uncalled_hooks
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
-from headrace.sdk.combinefns.tuples import TupleCombineFn
+from headrace.sdk.combinefns.composite import TupleCombineFn
 from headrace.sdk.expressions.pair_functions import Second, UnderNone
 from headrace.sdk.functions.arguments import Arguments, Given, bind
 from headrace.sdk.functions.bundle_values import WithBundleValues, with_bundle_values

@@ -11,7 +11,7 @@ from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.records.record import new_tuple
 from headrace.lowlevel.user_errors import users_line
 from headrace.sdk.combinefns.combine_fn import CombineFn, SomeCombineFn
-from headrace.sdk.combinefns.tuples import TupleCombineFn, with_names
+from headrace.sdk.combinefns.composite import TupleCombineFn, with_names
 from headrace.sdk.expressions.batch_view import BatchView
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Tuple, pair
 from headrace.sdk.expressions.expression import Expression as ColumnExpression

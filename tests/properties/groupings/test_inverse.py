@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from headrace.sdk.combinefns.collecting import LatestCombineFn, ToListCombineFn, TopCombineFn, ToSetCombineFn
 from headrace.sdk.combinefns.combine_fn import CombineFn, curried, has_inverse
+from headrace.sdk.combinefns.composite import GlobalWindowMark, SingleInputTupleCombineFn, SkippingMarks, TupleCombineFn
 from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, SumFn
-from headrace.sdk.combinefns.tuples import SingleInputTupleCombineFn, TupleCombineFn
-from headrace.sdk.combinefns.window_marks import GlobalWindowMark, SkippingMarks
 
 
 class Scaled(CombineFn):

@@ -13,8 +13,8 @@ from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.lowlevel.vectorized import segment_store
 from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.composite import TupleCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
-from headrace.sdk.combinefns.tuples import TupleCombineFn
 from headrace.sdk.windows import FixedWindows, GlobalWindows, SlidingWindows, WindowFn
 from headrace.sdk.windows.windowing import ClosingBehavior, Windowing
 from tests.properties.grouping_strategies import Combining, Step, Way, by_columns, by_key, of_each_key

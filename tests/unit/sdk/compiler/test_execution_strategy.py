@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 import headrace as beam
+from headrace.sdk.combinefns.composite import TupleCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, SumFn
-from headrace.sdk.combinefns.tuples import TupleCombineFn
 from headrace.sdk.compiler.execution_strategy import Grouper, Lifting, grouping_strategy
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.triggers import (

@@ -18,8 +18,8 @@ from headrace.lowlevel.time import SECOND
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.sdk.combinefns.combine_fn import CombineFn
+from headrace.sdk.combinefns.composite import TupleCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
-from headrace.sdk.combinefns.tuples import TupleCombineFn
 from headrace.sdk.compiler import execution_strategy
 from headrace.sdk.expressions.element_schema import Single, Tuple, pair
 from headrace.sdk.operators.grouping.grouping import Grouping
