@@ -3,7 +3,7 @@
 What reads a checkpoint comes here by itself for a name that nobody has registered yet: see `headrace.stored`.
 """
 
-from headrace.sdk.combinefns import composite, distribution, numeric
+from headrace.sdk.combinefns import composite, numeric
 from headrace.sdk.expressions import element_schema, pane_schema
 from headrace.sdk.functions import changelog
 from headrace.sdk.io import dead_letters, timestamps
@@ -15,19 +15,19 @@ from headrace.sdk.model import panes, row, sharded_key, special_outputs, time_do
 from headrace.sdk.operators.combining import accumulator_columns, aggregates, session_lifting
 from headrace.sdk.operators.side_inputs import messages
 from headrace.sdk.splittable import offset_range
-from headrace.sdk.transforms.aggregation import approximate_unique
+from headrace.sdk.transforms.aggregation import approximate_quantiles, approximate_unique
 from headrace.sdk.triggers import trigger
 from headrace.sdk.windows import bounded, slices, windowing
 
 MODULES = (
     accumulator_columns,
     aggregates,
+    approximate_quantiles,
     approximate_unique,
     bounded,
     changelog,
     composite,
     dead_letters,
-    distribution,
     element_schema,
     fileio,
     filesystems,

@@ -24,7 +24,6 @@ from headrace.lowlevel.topology.nodes import DeadLetter
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.runners.beam.windows import BeamWindow
 from headrace.sdk.combinefns.composite import GlobalWindowMark
-from headrace.sdk.combinefns.distribution import QuantileSketch, _Ranked
 from headrace.sdk.combinefns.numeric import _Nothing
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant
 from headrace.sdk.expressions.pane_schema import Fired
@@ -48,6 +47,7 @@ from headrace.sdk.operators.combining.aggregates import Reducer, Reducers
 from headrace.sdk.operators.combining.session_lifting import SessionParts
 from headrace.sdk.operators.side_inputs.messages import SideView, SideWatermark
 from headrace.sdk.splittable.offset_range import OffsetRange
+from headrace.sdk.transforms.aggregation.approximate_quantiles import QuantileSketch, _Ranked
 from headrace.sdk.transforms.aggregation.approximate_unique import UniqueSketch
 from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.windows import (

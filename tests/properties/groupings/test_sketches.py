@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.sdk.combinefns.distribution import QuantileSketch
-from headrace.sdk.transforms.aggregation.approximate_quantiles import ApproximateQuantilesCombineFn
+from headrace.sdk.transforms.aggregation.approximate_quantiles import ApproximateQuantilesCombineFn, QuantileSketch
 from headrace.sdk.transforms.aggregation.approximate_unique import ApproximateUnique, ApproximateUniqueCombineFn
 
 KEYS = st.one_of(st.integers(-50, 50), st.text(max_size=2), st.booleans(), st.none(), st.floats(0, 3).map(round))
