@@ -20,6 +20,11 @@ from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.transforms.aggregation.combine import CombineGlobally, CombinePerKey
 
+Collection: TypeAlias = PCollection[object]
+Key: TypeAlias = Callable[[object], object]
+_LEAST_K, _GREATEST_K = 200, 65_535
+_EXACT, _EXACT_BY_WEIGHT = 2_000, 10_000
+_WEIGHTED_EPSILON = 1e-2
 Weighed: TypeAlias = tuple[object, float]
 """A value and its weight."""
 
@@ -159,13 +164,6 @@ def _level(weight: float) -> int:
 
 def _in_order(kept: Iterable[Weighed], reverse: bool = False) -> list[Weighed]:
     return sorted(kept, key=cast("Callable[[Weighed], int]", itemgetter(0)), reverse=reverse)
-
-
-Collection: TypeAlias = PCollection[object]
-Key: TypeAlias = Callable[[object], object]
-_LEAST_K, _GREATEST_K = 200, 65_535
-_EXACT, _EXACT_BY_WEIGHT = 2_000, 10_000
-_WEIGHTED_EPSILON = 1e-2
 
 
 @named("ApproximateQuantilesCombineFn")

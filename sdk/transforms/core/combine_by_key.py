@@ -29,6 +29,8 @@ from headrace.sdk.typehints.hints import K, item, normal, pair, tuple_of
 from headrace.sdk.typehints.io_type_hints import stated_input, stated_output
 from headrace.sdk.typehints.variables import match, substituted
 
+Collection: TypeAlias = PCollection[object]
+
 
 def combine_types(combine_fn: CombineFn[object, object, object]) -> tuple[object, object]:
     """The types of the values and of the result; `Any` for a type that is not declared.
@@ -71,9 +73,6 @@ def _parameter(function: Callable[..., object], place: int) -> object:
     names = code.co_varnames[: code.co_argcount] if code is not None else ()
     names = names[1:] if hasattr(function, "__self__") else names
     return types.get(names[place], Any) if len(names) > place else Any
-
-
-Collection: TypeAlias = PCollection[object]
 
 
 class Combine(PTransform[Collection, Collection]):
