@@ -8,9 +8,8 @@ only, and the number of cells stays small.
 from __future__ import annotations
 
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.userstate.cells import Cells
 from headrace.sdk.userstate.list_encoding import chunk, values_of
-from headrace.sdk.userstate.state_spec import StateSpec
+from headrace.sdk.userstate.state_spec import Cells, StateSpec
 
 _NUMBER = 8
 _NONE_FULL = bytes(_NUMBER)

@@ -14,8 +14,7 @@ from headrace.sdk.combinefns.combine_fn import (
     private_copy,
     require_combiner,
 )
-from headrace.sdk.userstate.cells import Cells
-from headrace.sdk.userstate.state_spec import StateSpec
+from headrace.sdk.userstate.state_spec import Cells, StateSpec
 
 _NOTHING = object()
 _UNREAD = object()

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp, TimestampTypes
-from headrace.sdk.userstate.cells import Cells
 from headrace.sdk.userstate.list_encoding import chunk, values_of
-from headrace.sdk.userstate.state_spec import StateSpec
+from headrace.sdk.userstate.state_spec import Cells, StateSpec
 
 _ZERO = 1 << 63
 _SIZE = 8

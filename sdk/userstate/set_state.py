@@ -10,8 +10,7 @@ from hashlib import blake2b
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.errors import KeyEncodingError
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.userstate.cells import Cells
-from headrace.sdk.userstate.state_spec import StateSpec
+from headrace.sdk.userstate.state_spec import Cells, StateSpec
 
 
 class SetState:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.userstate.cells import Cells
-from headrace.sdk.userstate.state_spec import StateSpec
+from headrace.sdk.userstate.state_spec import Cells, StateSpec
 
 _UNREAD = object()
 

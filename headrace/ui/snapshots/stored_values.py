@@ -10,7 +10,7 @@ import pickletools
 
 from headrace.runners.reporting.figures import shown_time
 from headrace.sdk.model.short_text import text_of
-from headrace.sdk.userstate.cells import STATE
+from headrace.sdk.userstate.state_spec import STATE
 from headrace.sdk.windows.bounded import decode_interval, encode_interval
 from headrace.sdk.windows.window_namespace import RECORD
 from headrace.ui.snapshots.checkpoint_report import json_value
