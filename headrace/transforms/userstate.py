@@ -1,13 +1,17 @@
 """Exports, under the module name of Beam, state and timers of a `DoFn`."""
 
 from headrace.sdk.userstate.bag import BagState, BagStateSpec
-from headrace.sdk.userstate.combining_value import CombiningValueState, CombiningValueStateSpec
 from headrace.sdk.userstate.ordered_list import OrderedListState, OrderedListStateSpec
 from headrace.sdk.userstate.set_state import SetState, SetStateSpec
 from headrace.sdk.userstate.state_spec import StateSpec
 from headrace.sdk.userstate.timer_spec import TimerSpec, on_timer
 from headrace.sdk.userstate.user_timer import UserTimer
-from headrace.sdk.userstate.value import ReadModifyWriteState, ReadModifyWriteStateSpec
+from headrace.sdk.userstate.value_states import (
+    CombiningValueState,
+    CombiningValueStateSpec,
+    ReadModifyWriteState,
+    ReadModifyWriteStateSpec,
+)
 
 BagRuntimeState = BagState
 CombiningValueRuntimeState = CombiningValueState

@@ -20,13 +20,12 @@ from headrace.runners.beam.functions.combine_fns import BeamCombineFn
 from headrace.sdk.functions.declared_state import AnySpec
 from headrace.sdk.model.time_domain import TimeDomain
 from headrace.sdk.userstate.bag import BagState, BagStateSpec
-from headrace.sdk.userstate.combining_value import CombiningValueStateSpec
 from headrace.sdk.userstate.ordered_list import OrderedListState, OrderedListStateSpec
 from headrace.sdk.userstate.set_state import SetStateSpec
 from headrace.sdk.userstate.state_spec import StateSpec
 from headrace.sdk.userstate.timer_spec import TimerSpec
 from headrace.sdk.userstate.user_timer import UserTimer
-from headrace.sdk.userstate.value import ReadModifyWriteStateSpec
+from headrace.sdk.userstate.value_states import CombiningValueStateSpec, ReadModifyWriteStateSpec
 
 _KINDS: dict[type, type[StateSpec[Any]]] = {
     beam.ReadModifyWriteStateSpec: ReadModifyWriteStateSpec,

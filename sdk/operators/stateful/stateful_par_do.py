@@ -30,7 +30,7 @@ from headrace.sdk.operators.stateful.do_fn_computation import DoFnComputation
 from headrace.sdk.operators.stateful.key_window import KeyWindow, WindowNames
 from headrace.sdk.operators.stateful.method_invoker import Call
 from headrace.sdk.operators.stateful.outputs import Outputs
-from headrace.sdk.userstate.combining_value import CombiningValueStateSpec
+from headrace.sdk.userstate.value_states import CombiningValueStateSpec
 from headrace.sdk.windows import BoundedWindow
 from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
 from headrace.sdk.windows.window_namespace import TimerTag, WindowNamespace, WindowNamespaces

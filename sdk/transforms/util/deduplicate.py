@@ -12,7 +12,7 @@ from headrace.sdk.model.time_domain import TimeDomain
 from headrace.sdk.transforms.core.par_do import Map, ParDo
 from headrace.sdk.userstate.timer_spec import TimerSpec, on_timer
 from headrace.sdk.userstate.user_timer import UserTimer
-from headrace.sdk.userstate.value import ReadModifyWriteState, ReadModifyWriteStateSpec
+from headrace.sdk.userstate.value_states import ReadModifyWriteState, ReadModifyWriteStateSpec
 from headrace.sdk.windows.window_fn import positive
 
 

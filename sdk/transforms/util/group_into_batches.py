@@ -17,7 +17,7 @@ from headrace.sdk.typehints.values import is_whole
 from headrace.sdk.userstate.bag import BagState, BagStateSpec
 from headrace.sdk.userstate.timer_spec import TimerSpec, on_timer
 from headrace.sdk.userstate.user_timer import UserTimer
-from headrace.sdk.userstate.value import ReadModifyWriteState, ReadModifyWriteStateSpec
+from headrace.sdk.userstate.value_states import ReadModifyWriteState, ReadModifyWriteStateSpec
 from headrace.sdk.windows import IntervalWindow
 
 Pair = tuple[object, object]
