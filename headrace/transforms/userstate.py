@@ -1,8 +1,13 @@
 """Exports, under the module name of Beam, state and timers of a `DoFn`."""
 
-from headrace.sdk.userstate.bag import BagState, BagStateSpec
-from headrace.sdk.userstate.ordered_list import OrderedListState, OrderedListStateSpec
-from headrace.sdk.userstate.set_state import SetState, SetStateSpec
+from headrace.sdk.userstate.collection_states import (
+    BagState,
+    BagStateSpec,
+    OrderedListState,
+    OrderedListStateSpec,
+    SetState,
+    SetStateSpec,
+)
 from headrace.sdk.userstate.state_spec import StateSpec
 from headrace.sdk.userstate.timer_spec import TimerSpec, on_timer
 from headrace.sdk.userstate.user_timer import UserTimer

@@ -19,9 +19,13 @@ from headrace.runners.beam.beam_private import fallback_coder
 from headrace.runners.beam.functions.combine_fns import BeamCombineFn
 from headrace.sdk.functions.declared_state import AnySpec
 from headrace.sdk.model.time_domain import TimeDomain
-from headrace.sdk.userstate.bag import BagState, BagStateSpec
-from headrace.sdk.userstate.ordered_list import OrderedListState, OrderedListStateSpec
-from headrace.sdk.userstate.set_state import SetStateSpec
+from headrace.sdk.userstate.collection_states import (
+    BagState,
+    BagStateSpec,
+    OrderedListState,
+    OrderedListStateSpec,
+    SetStateSpec,
+)
 from headrace.sdk.userstate.state_spec import StateSpec
 from headrace.sdk.userstate.timer_spec import TimerSpec
 from headrace.sdk.userstate.user_timer import UserTimer

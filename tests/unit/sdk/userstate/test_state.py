@@ -20,8 +20,7 @@ from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Scheduler
 from headrace.sdk.coders.plain import FloatCoder, StrUtf8Coder, VarIntCoder
 from headrace.sdk.compiler.compiler import compile_pipeline
-from headrace.sdk.userstate.bag import BagState
-from headrace.sdk.userstate.list_encoding import chunk, values_of
+from headrace.sdk.userstate.collection_states import BagState, chunk, values_of
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.timeutil import TimeDomain
 from headrace.transforms.userstate import (
