@@ -11,12 +11,13 @@ from headrace.sdk.io.files import fileio, filesystems, write_to_files
 from headrace.sdk.io.kafka import record, sink
 from headrace.sdk.io.parquet import parquet_source
 from headrace.sdk.io.text import line_ranges
-from headrace.sdk.model import panes, row, sharded_key, special_outputs, time_domain
+from headrace.sdk.model import panes, row, sharded_key, special_outputs
 from headrace.sdk.operators.combining import accumulator_columns, aggregates, session_lifting
 from headrace.sdk.operators.side_inputs import messages
 from headrace.sdk.splittable import offset_range
 from headrace.sdk.transforms.aggregation import approximate_quantiles, approximate_unique
 from headrace.sdk.triggers import trigger
+from headrace.sdk.userstate import timers
 from headrace.sdk.windows import bounded, slices, windowing
 
 MODULES = (
@@ -45,7 +46,7 @@ MODULES = (
     sink,
     slices,
     special_outputs,
-    time_domain,
+    timers,
     timestamps,
     trigger,
     windowing,

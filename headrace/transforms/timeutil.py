@@ -1,5 +1,5 @@
 """Exports, under the module name of Beam, the time domains of timers."""
 
-from headrace.sdk.model.time_domain import TimeDomain
+from headrace.sdk.userstate.timers import TimeDomain
 
 __all__ = ["TimeDomain"]

@@ -9,8 +9,7 @@ from headrace.sdk.userstate.collection_states import (
     SetStateSpec,
 )
 from headrace.sdk.userstate.state_spec import StateSpec
-from headrace.sdk.userstate.timer_spec import TimerSpec, on_timer
-from headrace.sdk.userstate.user_timer import UserTimer
+from headrace.sdk.userstate.timers import TimerSpec, UserTimer, on_timer
 from headrace.sdk.userstate.value_states import (
     CombiningValueState,
     CombiningValueStateSpec,

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from headrace.sdk.splittable.restriction_provider import RestrictionProvider
 from headrace.sdk.splittable.watermark_estimator import WatermarkEstimatorProvider
 from headrace.sdk.userstate.state_spec import State, StateSpec
-from headrace.sdk.userstate.timer_spec import TimerSpec
+from headrace.sdk.userstate.timers import TimerSpec
 
 
 class Given(Enum):

@@ -18,9 +18,8 @@ from headrace.sdk.functions.arguments import (
     TimerArgument,
     engine_source,
 )
-from headrace.sdk.model.time_domain import TimeDomain
 from headrace.sdk.userstate.state_spec import State, StateSpec
-from headrace.sdk.userstate.timer_spec import TimerSpec, callers_of
+from headrace.sdk.userstate.timers import TimeDomain, TimerSpec, callers_of
 
 AnySpec: TypeAlias = StateSpec[State] | TimerSpec
 _OF_ELEMENTS = (Given.ELEMENT, Given.PANE, Given.WINDOWED_VALUE)

@@ -24,8 +24,7 @@ from headrace.sdk.splittable.tracker_view import RestrictionTrackerView
 from headrace.sdk.splittable.watermark_estimator import WatermarkEstimator, WatermarkEstimatorProvider
 from headrace.sdk.typehints.io_type_hints import WithTypeHints
 from headrace.sdk.userstate.state_spec import StateSpec, StateT
-from headrace.sdk.userstate.timer_spec import TimerSpec
-from headrace.sdk.userstate.user_timer import UserTimer
+from headrace.sdk.userstate.timers import TimerSpec, UserTimer
 from headrace.sdk.windows import IntervalWindow
 
 ProcessT = TypeVar("ProcessT", bound=Callable[..., object])

@@ -18,7 +18,7 @@ from headrace.runners.beam.functions.user_state import BeamTimer, declarations, 
 from headrace.sdk.functions.arguments import Arguments, Converted, Given, Source, StateArgument, TimerArgument
 from headrace.sdk.functions.declared_state import AnySpec, Callback, DeclaredState
 from headrace.sdk.transforms.core.par_do import ParDo
-from headrace.sdk.userstate.timer_spec import TimerSpec
+from headrace.sdk.userstate.timers import TimerSpec
 
 _OF_ELEMENT = (apache_beam.DoFn.ElementParam, apache_beam.DoFn.PaneInfoParam)
 """Parameters of `process` that a timer has nothing for."""

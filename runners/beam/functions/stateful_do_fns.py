@@ -20,9 +20,7 @@ from headrace.runners.beam.windows import to_beam
 from headrace.sdk.functions.arguments import Arguments, Constant, Given, Source, StateArgument, TimerArgument
 from headrace.sdk.functions.declared_state import Callback, DeclaredState
 from headrace.sdk.model.special_outputs import WindowedValue
-from headrace.sdk.model.time_domain import TimeDomain
-from headrace.sdk.userstate.timer_spec import TimerSpec
-from headrace.sdk.userstate.user_timer import UserTimer
+from headrace.sdk.userstate.timers import TimeDomain, TimerSpec, UserTimer
 from headrace.sdk.windows import BoundedWindow
 
 

@@ -18,7 +18,6 @@ from headrace.lowlevel.time import Timestamp
 from headrace.runners.beam.beam_private import fallback_coder
 from headrace.runners.beam.functions.combine_fns import BeamCombineFn
 from headrace.sdk.functions.declared_state import AnySpec
-from headrace.sdk.model.time_domain import TimeDomain
 from headrace.sdk.userstate.collection_states import (
     BagState,
     BagStateSpec,
@@ -27,8 +26,7 @@ from headrace.sdk.userstate.collection_states import (
     SetStateSpec,
 )
 from headrace.sdk.userstate.state_spec import StateSpec
-from headrace.sdk.userstate.timer_spec import TimerSpec
-from headrace.sdk.userstate.user_timer import UserTimer
+from headrace.sdk.userstate.timers import TimeDomain, TimerSpec, UserTimer
 from headrace.sdk.userstate.value_states import CombiningValueStateSpec, ReadModifyWriteStateSpec
 
 _KINDS: dict[type, type[StateSpec[Any]]] = {

@@ -9,8 +9,7 @@ from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import Context
 from headrace.lowlevel.topology.timer import TimeDomain
 from headrace.sdk.userstate.state_spec import Cells, State, prefix_of
-from headrace.sdk.userstate.timer_spec import TimerSpec
-from headrace.sdk.userstate.user_timer import UserTimer
+from headrace.sdk.userstate.timers import TimerSpec, UserTimer
 from headrace.sdk.windows.window_namespace import WindowNamespace, closing_tag, user_timer_prefix
 
 

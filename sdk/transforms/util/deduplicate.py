@@ -8,10 +8,8 @@ from headrace.lowlevel.time import Duration, DurationTypes
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
-from headrace.sdk.model.time_domain import TimeDomain
 from headrace.sdk.transforms.core.par_do import Map, ParDo
-from headrace.sdk.userstate.timer_spec import TimerSpec, on_timer
-from headrace.sdk.userstate.user_timer import UserTimer
+from headrace.sdk.userstate.timers import TimeDomain, TimerSpec, UserTimer, on_timer
 from headrace.sdk.userstate.value_states import ReadModifyWriteState, ReadModifyWriteStateSpec
 from headrace.sdk.windows.window_fn import positive
 

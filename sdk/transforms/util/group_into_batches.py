@@ -11,12 +11,10 @@ from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.model.sharded_key import ShardedKey
-from headrace.sdk.model.time_domain import TimeDomain
 from headrace.sdk.transforms.core.par_do import ParDo
 from headrace.sdk.typehints.values import is_whole
 from headrace.sdk.userstate.collection_states import BagState, BagStateSpec
-from headrace.sdk.userstate.timer_spec import TimerSpec, on_timer
-from headrace.sdk.userstate.user_timer import UserTimer
+from headrace.sdk.userstate.timers import TimeDomain, TimerSpec, UserTimer, on_timer
 from headrace.sdk.userstate.value_states import ReadModifyWriteState, ReadModifyWriteStateSpec
 from headrace.sdk.windows import IntervalWindow
 

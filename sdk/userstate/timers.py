@@ -1,14 +1,124 @@
-"""When: a timer of one key and window in user code (MillWheel paper §4.6; Beam's `Timer`)."""
+"""When: timers of user code: their clocks, their declaration, and the timer of one key and window (Beam's `Timer`).
+
+The sources are `apache_beam.transforms.timeutil`, `apache_beam.transforms.userstate` and MillWheel paper §4.6.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Protocol, TypeVar
 
+from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import MAX_TIMESTAMP, Duration, DurationTypes, Timestamp, TimestampTypes
 from headrace.lowlevel.topology.computation import Context
-from headrace.sdk.model.time_domain import TimeDomain
-from headrace.sdk.userstate.timer_spec import TimerSpec
-from headrace.sdk.windows.window_namespace import WindowNamespace
+from headrace.lowlevel.topology.timer import TimeDomain as Clock
+from headrace.sdk.userstate.state_spec import checked_name
+from headrace.sdk.windows.window_namespace import WindowNamespace, user_timer_suffix
+
+MethodT = TypeVar("MethodT", bound=Callable[..., object])
+_CALLED_BY = "_headrace_timer_specs"
+
+
+@stored_as("DoFnTimeDomain")
+class TimeDomain(StrEnum):
+    """The clock that a timer waits for, under Beam's names.
+
+    >>> TimeDomain.from_string("WATERMARK"), TimeDomain.is_event_time(TimeDomain.REAL_TIME)
+    (<TimeDomain.WATERMARK: 'WATERMARK'>, False)
+    """
+
+    WATERMARK = "WATERMARK"
+    """Event time: the step's input watermark."""
+    REAL_TIME = "REAL_TIME"
+    """Processing time: the wall clock."""
+
+    @staticmethod
+    def from_string(domain: str) -> TimeDomain:
+        """The domain with a name. Raises `ValueError` for an unknown name."""
+        try:
+            return TimeDomain(domain)
+        except ValueError:
+            names = ", ".join(TimeDomain)
+            raise ValueError(f"unknown time domain {domain!r:.80}; use TimeDomain.{names}") from None
+
+    @staticmethod
+    def is_event_time(domain: str) -> bool:
+        """Whether the domain is event time. Raises `ValueError` for an unknown name."""
+        return TimeDomain.from_string(domain) is TimeDomain.WATERMARK
+
+    @property
+    def clock(self) -> Clock:
+        """The corresponding clock of the low level."""
+        return Clock.LOW_WATERMARK if self is TimeDomain.WATERMARK else Clock.WALL_TIME
+
+
+class TimerSpec:
+    """Declares a timer of each key and window; dynamic tags allow several timers of one declaration.
+
+    Args:
+        name: Name of the timer, unique within the `DoFn`; after a restart, set timers are found by their name.
+        time_domain: The clock that the timer waits for: `TimeDomain.WATERMARK` or `TimeDomain.REAL_TIME`.
+
+    Raises:
+        ValueError: There is no such time domain, or the name is empty or too long.
+
+    >>> TimerSpec("flush", TimeDomain.WATERMARK)
+    TimerSpec('flush', WATERMARK)
+    """
+
+    def __init__(self, name: str, time_domain: str) -> None:
+        self.name = checked_name("TimerSpec", name)
+        self.time_domain = TimeDomain.from_string(time_domain)
+        self.tag = user_timer_suffix(name)
+        """Suffix of the tags of these timers, after the tag of the window."""
+
+    def aspect(self) -> tuple[str, str]:
+        """Name and time domain of the timer, which a restarted program must not change."""
+        return f"timer {self.name!r}", str(self.time_domain)
+
+    def __repr__(self) -> str:
+        return f"TimerSpec({self.name!r}, {self.time_domain})"
+
+
+def on_timer(timer_spec: TimerSpec) -> Callable[[MethodT], MethodT]:
+    """Decorate a method of the `DoFn` that the timer calls when it fires; a method may be decorated for several timers.
+
+    The method returns outputs as `process` does. The defaults of its parameters are `DoFn.StateParam`,
+    `DoFn.TimerParam`, `KeyParam`, `WindowParam`, `TimestampParam` or `DynamicTimerTagParam`.
+
+    Raises ValueError if `timer_spec` is not a `TimerSpec`, or if the decorated object is not callable.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.userstate import TimeDomain, TimerSpec, on_timer
+    >>> class Remind(beam.DoFn):
+    ...     DUE = TimerSpec("due", TimeDomain.WATERMARK)
+    ...
+    ...     def process(self, pair, due=beam.DoFn.TimerParam(DUE)):
+    ...         due.set(60)
+    ...
+    ...     @on_timer(DUE)
+    ...     def tell(self, key=beam.DoFn.KeyParam, timestamp=beam.DoFn.TimestampParam):
+    ...         yield key, timestamp.seconds()
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("tea", 3)]) | beam.ParDo(Remind()) | beam.Map(print)
+    ('tea', 60)
+    """
+    if not isinstance(timer_spec, TimerSpec):
+        raise ValueError(f"@on_timer takes a TimerSpec, got {timer_spec!r:.200}; write @on_timer(THE_SPEC)")
+
+    def decorate(method: MethodT) -> MethodT:
+        if not callable(method):
+            raise ValueError(f"@on_timer({timer_spec!r}) decorates a method, got {method!r:.200}")
+        setattr(method, _CALLED_BY, tuple(dict.fromkeys((*callers_of(method), timer_spec))))
+        return method
+
+    return decorate
+
+
+def callers_of(method: object) -> tuple[TimerSpec, ...]:
+    """The timers for which `on_timer` decorates a method."""
+    return getattr(method, _CALLED_BY, ())
 
 
 class TimerWindow(Protocol):
