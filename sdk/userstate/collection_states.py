@@ -26,16 +26,20 @@ from headrace.sdk.coders.plain import FloatCoder, StrUtf8Coder, VarIntCoder
 from headrace.sdk.userstate.state_spec import Cells, State, StateSpec
 
 _LENGTH = 4
+"""Bytes for the length of a chunk of a list."""
 _OWN: dict[type, type] = {VarIntCoder: int, StrUtf8Coder: str, FloatCoder: float}
 """Coders that decode values of a type to equal values, so that `pickle` may encode them, which takes a tenth of the
 time. The output of a coder is bytes, so that decoding distinguishes the two."""
 _NUMBER = 8
+"""Bytes for the number of full cells of a bag."""
 _NONE_FULL = bytes(_NUMBER)
 _FULL = 4096
 """Size of the first cell, in bytes, beyond which its values are moved to a full cell."""
 _ZERO = 1 << 63
 _SIZE = 8
+"""Code of the timestamp 0, and bytes for the code of a timestamp."""
 _MOST_SCANS = 16
+"""Prefixes by which a range of time is read; a range of more is read by their common prefix."""
 Stamped = tuple[Timestamp, object]
 
 

@@ -37,7 +37,6 @@ from headrace.sdk.io.kafka.sink import OutgoingRecord
 from headrace.sdk.io.parquet.parquet_source import FileRow
 from headrace.sdk.io.text.line_ranges import BadLine, FileError, FileLine
 from headrace.sdk.io.timestamps import BadTimestamp
-from headrace.sdk.model import time_domain as timedomain
 from headrace.sdk.model.panes import PaneInfoTiming, pane_info
 from headrace.sdk.model.row import Row
 from headrace.sdk.model.sharded_key import ShardedKey
@@ -50,6 +49,7 @@ from headrace.sdk.splittable.offset_range import OffsetRange
 from headrace.sdk.transforms.aggregation.approximate_quantiles import QuantileSketch, _Ranked
 from headrace.sdk.transforms.aggregation.approximate_unique import UniqueSketch
 from headrace.sdk.triggers import AccumulationMode
+from headrace.sdk.userstate import timers as timedomain
 from headrace.sdk.windows import (
     BoundedWindow,
     FixedWindows,
