@@ -13,7 +13,7 @@ from headrace.sdk.io.parquet import parquet_source
 from headrace.sdk.io.text import line_ranges
 from headrace.sdk.model import panes, row, sharded_key, special_outputs
 from headrace.sdk.operators.combining import accumulator_columns, aggregates, session_lifting
-from headrace.sdk.operators.side_inputs import messages
+from headrace.sdk.operators.side_inputs import gate_inputs
 from headrace.sdk.splittable import offset_range
 from headrace.sdk.transforms.aggregation import approximate_quantiles, approximate_unique
 from headrace.sdk.triggers import trigger
@@ -32,8 +32,8 @@ MODULES = (
     element_schema,
     fileio,
     filesystems,
+    gate_inputs,
     line_ranges,
-    messages,
     numeric,
     offset_range,
     pane_schema,

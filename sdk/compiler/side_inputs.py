@@ -13,8 +13,7 @@ from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.graph.side_inputs import AsSideInput
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.side_inputs.gate import Gate, SideArgument
-from headrace.sdk.operators.side_inputs.sharding import Sharding
-from headrace.sdk.operators.side_inputs.view_grouping import SideGrouping, Tell, no_key
+from headrace.sdk.operators.side_inputs.gate_inputs import Sharding, SideGrouping, Tell, no_key
 from headrace.sdk.operators.side_inputs.window_mapping import SideWindows
 from headrace.sdk.windows.windowing import Windowing
 

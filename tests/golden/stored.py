@@ -44,7 +44,7 @@ from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, W
 from headrace.sdk.operators.combining.accumulator_columns import Lifted
 from headrace.sdk.operators.combining.aggregates import Reducer, Reducers
 from headrace.sdk.operators.combining.session_lifting import SessionParts
-from headrace.sdk.operators.side_inputs.messages import SideView, SideWatermark
+from headrace.sdk.operators.side_inputs.gate_inputs import SideView, SideWatermark
 from headrace.sdk.splittable.offset_range import OffsetRange
 from headrace.sdk.transforms.aggregation.approximate_quantiles import QuantileSketch, _Ranked
 from headrace.sdk.transforms.aggregation.approximate_unique import UniqueSketch

@@ -8,7 +8,7 @@ from typing import cast
 from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology.computation import Context
-from headrace.sdk.operators.side_inputs.messages import Message, SideWatermark
+from headrace.sdk.operators.side_inputs.gate_inputs import Message, SideWatermark
 from headrace.sdk.operators.side_inputs.window_mapping import SideWindows
 from headrace.sdk.windows.window_namespace import WindowNamespace
 

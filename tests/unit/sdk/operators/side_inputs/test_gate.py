@@ -14,7 +14,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
 from headrace.lowlevel.topology.nodes import Keyed
 from headrace.sdk.model.panes import PaneInfoTiming, pane_info
 from headrace.sdk.operators.side_inputs.gate import Gate, SideArgument
-from headrace.sdk.operators.side_inputs.messages import SideView, SideWatermark
+from headrace.sdk.operators.side_inputs.gate_inputs import SideView, SideWatermark
 from headrace.sdk.operators.side_inputs.window_mapping import SideWindows
 from headrace.sdk.windows.window_namespace import WindowNamespaces
 from headrace.sdk.windows.windowing import Windowing

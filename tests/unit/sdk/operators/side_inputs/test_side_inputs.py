@@ -13,7 +13,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
 from headrace.pvalue import AsDict, AsIter, AsList, AsMultiMap, AsSingleton, EmptySideInput
 from headrace.runners.local import LocalRunner
 from headrace.sdk.graph.side_inputs import MultiMap, SideInputError
-from headrace.sdk.operators.side_inputs.sharding import Sharding
+from headrace.sdk.operators.side_inputs.gate_inputs import Sharding
 from headrace.sdk.operators.side_inputs.window_mapping import SideWindows, next_ready
 from headrace.sdk.windows.windowing import Windowing
 from headrace.testing.test_stream import TestStream

@@ -1,26 +1,109 @@
-"""When and how: grouping of a side input by window, and distribution of its panes to every shard of the gates."""
+"""What gates receive: the main input by shard, and in every shard the panes and the watermark of each side input."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
-from typing import cast
+from hashlib import blake2b
+from typing import NamedTuple, Self, cast
+from zlib import crc32
 
+from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
+from headrace.lowlevel.coders.key_classes import identity_of
+from headrace.lowlevel.errors import KeyEncodingError
 from headrace.lowlevel.records.record import Batch, Emit
-from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.stored_names import named, stored_as
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology.computation import BundleComputation, Context, InlineComputation
 from headrace.lowlevel.topology.timer import Timer
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.operators.grouping.grouping import Grouping
-from headrace.sdk.operators.side_inputs.messages import SHARD_KEYS, Message, SideView, SideWatermark
 from headrace.sdk.operators.side_inputs.window_mapping import next_ready
 from headrace.sdk.windows import BoundedWindow
 from headrace.sdk.windows.window_namespace import WindowNamespaces
 from headrace.sdk.windows.windowing import Windowing
 
+SHARDS = 8
+"""Number of keys over which the main input of a gate is distributed. Checkpoints depend on it: do not change it."""
+SHARD_KEYS = tuple(f"shard {number}" for number in range(SHARDS))
+_REMEMBERED = 10_000
+_DIRECT = (str, int)
+"""Types whose equal values have equal encodings."""
 _REACHED = "reached"
 """Tag of the timer that waits for the next time at which a window may be known to be empty."""
+
+
+@stored_as("SideView")
+class SideView(NamedTuple):
+    """The contents of a side window as of its latest pane."""
+
+    code: bytes
+    """The encoded window."""
+    version: bytes
+    """Hash of the contents."""
+    data: bytes
+    """The values, pickled."""
+
+    @classmethod
+    def of(cls, code: bytes, values: object, pane: PaneInfo) -> Self:
+        """The view of a pane; a retraction gives an empty view, which is valid until the next pane."""
+        data = pickle.dumps([] if pane.is_retraction else values, pickle.HIGHEST_PROTOCOL)
+        return cls(code, blake2b(data, digest_size=16).digest(), data)
+
+
+@stored_as("SideProgress")
+class SideWatermark(NamedTuple):
+    """The watermark of a side input."""
+
+    watermark: int
+    """Low watermark of the side input, microseconds UTC: panes that are due before it have been sent."""
+
+
+Message = SideView | SideWatermark
+
+
+@named("Sharding")
+class Sharding(InlineComputation):
+    """Adds a shard to each element (in the form WINDOWED).
+
+    Pairs are distributed by key, so that the elements of a key stay in order; other elements are distributed evenly.
+
+    Args:
+        output: Stream of pairs (shard, element).
+        key_coder: Key coder of the topology.
+    """
+
+    def __init__(self, output: str, key_coder: KeyCoder = STANDARD_KEYS) -> None:
+        self._output, self._key_coder = output, key_coder
+        self._known: dict[object, str] = {}
+
+    def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
+        """Send the elements of a batch with their shards."""
+        elements = cast("list[tuple[object, object, object]]", batch.values)
+        spread = [(self._shard(element[0], at), element) for at, element in enumerate(elements)]
+        emit(self._output, Batch(spread, batch.timestamps))
+
+    def _shard(self, value: object, at: int) -> str:
+        if isinstance(value, tuple) and len(value) == 2:
+            key = value[0]
+            if type(key) in _DIRECT:
+                return self._known.get(key) or self._remember(key)
+            try:
+                return self._shard_of(key)
+            except KeyEncodingError:
+                # No grouping accepts such a key, so that the order of its elements does not matter.
+                pass
+        return SHARD_KEYS[at % SHARDS]
+
+    def _remember(self, key: object) -> str:
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        shard = self._known[key] = self._shard_of(key)
+        return shard
+
+    def _shard_of(self, key: object) -> str:
+        return SHARD_KEYS[crc32(identity_of(self._key_coder.encode(key))) % SHARDS]
 
 
 def no_key(value: object) -> None:
