@@ -23,8 +23,7 @@ from headrace.lowlevel.user_exceptions import packed
 from headrace.sdk.functions.arguments import Make
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.operators.side_inputs.gate_inputs import Message
-from headrace.sdk.operators.side_inputs.pushed_back import Element, Waiting
-from headrace.sdk.operators.side_inputs.view_store import SideViewStore
+from headrace.sdk.operators.side_inputs.gate_state import Element, SideViewStore, Waiting
 from headrace.sdk.operators.side_inputs.window_mapping import SideWindows
 from headrace.sdk.windows import BoundedWindow
 from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS

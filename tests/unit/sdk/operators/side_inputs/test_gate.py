@@ -116,7 +116,7 @@ def test_a_view_that_is_taken_back_is_empty_until_the_next():
 def test_elements_of_another_format_are_refused(monkeypatch):
     bench = Bench()
     bench.run(("a", 3))
-    monkeypatch.setattr("headrace.sdk.operators.side_inputs.pushed_back.FORMAT_VERSION", 2)
+    monkeypatch.setattr("headrace.sdk.operators.side_inputs.gate_state.FORMAT_VERSION", 2)
     with pytest.raises(StepError, match=r"wait in \[0.0, 10.0\) has format 1, this release reads 2"):
         bench.run(reached=10)
 
