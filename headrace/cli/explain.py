@@ -23,8 +23,7 @@ from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.explain import Explanation
 from headrace.lowlevel.watermarks.explain import explain as why
 from headrace.sdk.compiler.compiler import execution_strategies
-from headrace.sdk.compiler.execution_strategy import ExecutionStrategy
-from headrace.sdk.compiler.steps_of_program import ProgramStep, steps_of_program
+from headrace.sdk.compiler.execution_strategy import ExecutionStrategy, ProgramStep, steps_of_program
 from headrace.sdk.pipeline.pipeline import Pipeline
 
 

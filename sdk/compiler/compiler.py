@@ -23,9 +23,14 @@ from headrace.lowlevel.topology.topology import UNSHARED, Topology
 from headrace.options.pipeline_options import EngineOptions
 from headrace.sdk.coders.registry import registry
 from headrace.sdk.compiler.collection_graph import CollectionGraph, planned_step
-from headrace.sdk.compiler.execution_strategy import ALL_KEYS, ExecutionStrategy, grouping_strategy, one_for_each_step
+from headrace.sdk.compiler.execution_strategy import (
+    ALL_KEYS,
+    ExecutionStrategy,
+    grouping_strategy,
+    one_for_each_step,
+    steps_of_program,
+)
 from headrace.sdk.compiler.keyed_computations import GroupingPlan, add_gate, add_grouping, add_side_input, key_of
-from headrace.sdk.compiler.steps_of_program import steps_of_program
 from headrace.sdk.functions.declared_state import DeclaredState
 from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.graph.pvalue import BasePipeline, Step

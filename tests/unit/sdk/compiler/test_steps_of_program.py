@@ -7,7 +7,7 @@ import pytest
 import headrace as beam
 from headrace.runners.local import LocalRunner
 from headrace.sdk.compiler.compiler import execution_strategies
-from headrace.sdk.compiler.steps_of_program import steps_of_program
+from headrace.sdk.compiler.execution_strategy import steps_of_program
 from headrace.transforms.window import FixedWindows
 
 
