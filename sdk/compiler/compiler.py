@@ -38,8 +38,8 @@ from headrace.sdk.model.element_form import ElementForm, GroupingInputForm, plai
 from headrace.sdk.operators.fusion.stage import Stage
 from headrace.sdk.operators.fusion.stage_plan import Exit, StagePlan, WindowStep
 from headrace.sdk.operators.grouping.reshuffle import Route, Scatter, Shuffle
-from headrace.sdk.operators.splittable.initial_splitting import InitialSplitting, SplittingPlan
 from headrace.sdk.operators.splittable.splittable_par_do import SplittableParDo, SplittablePlan
+from headrace.sdk.operators.splittable.work_item import InitialSplitting, SplittingPlan
 from headrace.sdk.operators.stateful.stateful_par_do import StatefulParDo, StatefulPlan
 from headrace.sdk.transforms.core.combine_by_key import CombineByKey
 from headrace.sdk.transforms.core.flatten import Flatten
