@@ -18,13 +18,13 @@ from apache_beam.transforms import trigger, window
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from headrace.runners.beam import HeadraceRunner
-from headrace.sdk.operators.splittable import allowance
+from headrace.sdk.operators.splittable import process_invoker
 
 
 @pytest.fixture(autouse=True)
 def enough_time(monkeypatch):
     """A slow machine takes no checkpoints of its own."""
-    monkeypatch.setattr(allowance, "BUNDLE_SECONDS", 1e9)
+    monkeypatch.setattr(process_invoker, "BUNDLE_SECONDS", 1e9)
 
 
 class Numbers(beam.RestrictionProvider):
@@ -98,7 +98,7 @@ def pipeline():
 
 @pytest.mark.parametrize(("provider", "size"), [(Numbers(), 3), (Splits(), 4), (Whole(), 10)])
 def test_an_element_is_read_in_parts(pipeline, monkeypatch, provider, size):
-    monkeypatch.setattr(allowance, "MOST_CLAIMS", 100 if isinstance(provider, Splits) else 3)
+    monkeypatch.setattr(process_invoker, "MOST_CLAIMS", 100 if isinstance(provider, Splits) else 3)
     read = pipeline | beam.Create([10]) | beam.ParDo(reading(provider))
     assert_that(read, equal_to([(number, number // size * size) for number in range(10)]))
     pipeline.run()
@@ -114,7 +114,7 @@ def test_what_the_engine_splits_off_and_what_is_deferred_then_are_both_kept(pipe
             if number > first:
                 tracker.defer_remainder(Duration(1))
 
-    monkeypatch.setattr(allowance, "MOST_CLAIMS", 3)
+    monkeypatch.setattr(process_invoker, "MOST_CLAIMS", 3)
     assert_that(pipeline | beam.Create([8]) | beam.ParDo(DefersToo()), equal_to(range(8)))
     pipeline.run()
 

@@ -19,8 +19,7 @@ from headrace.sdk.coders.coder import Coder
 from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
 from headrace.sdk.model.special_outputs import WindowedValue
-from headrace.sdk.operators.splittable.allowance import Allowance
-from headrace.sdk.operators.splittable.process_invoker import Residual, RestrictionProcessor
+from headrace.sdk.operators.splittable.process_invoker import Allowance, Residual, RestrictionProcessor
 from headrace.sdk.operators.splittable.work_item import Element
 from headrace.sdk.splittable.restriction_provider import RestrictionProvider
 from headrace.sdk.splittable.restriction_tracker import RestrictionTracker

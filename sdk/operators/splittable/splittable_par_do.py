@@ -22,8 +22,7 @@ from headrace.sdk.functions.arguments import Arguments
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.functions.lifecycle import call_hook, start_bundle
 from headrace.sdk.functions.splitting import Splitting
-from headrace.sdk.operators.splittable.allowance import Allowance
-from headrace.sdk.operators.splittable.process_invoker import ProcessInvoker, Residual
+from headrace.sdk.operators.splittable.process_invoker import Allowance, ProcessInvoker, Residual
 from headrace.sdk.operators.splittable.work_item import (
     Element,
     Encoded,

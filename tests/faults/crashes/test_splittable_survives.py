@@ -15,7 +15,7 @@ from headrace.lowlevel import Topology
 from headrace.pvalue import AsList
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner
-from headrace.sdk.operators.splittable import initial_splitting
+from headrace.sdk.operators.splittable import work_item
 from headrace.transforms.window import FixedWindows, TimestampedValue
 from headrace.utils.timestamp import Duration, Timestamp
 from tests.faults.crashes.test_crash_at_every_step import FixedSize, Outside
@@ -84,7 +84,7 @@ def attempt(outside: Outside, checkpoint: object, scheduler: FixedSize) -> bool:
     # Keys are the same in every life, so that the steps are.
     keys = SimpleNamespace(token_bytes=lambda size: next(numbers).to_bytes(size, "big"))
     try:
-        with patch.object(initial_splitting, "secrets", keys):
+        with patch.object(work_item, "secrets", keys):
             runner.run_topology(polled(outside), RunOptions(checkpoint=str(checkpoint)))
     except Crash:
         return False

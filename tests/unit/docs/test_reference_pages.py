@@ -24,7 +24,7 @@ from headrace.runners.engine import epoch_size, productions
 from headrace.runners.engine.driver import running_topology, signals
 from headrace.sdk.io.files import write_to_files
 from headrace.sdk.io.text import line_ranges
-from headrace.sdk.operators.splittable import allowance
+from headrace.sdk.operators.splittable import process_invoker
 from headrace.sdk.recording import recorded_step
 from headrace.sdk.transforms.aggregation import approximate_quantiles
 from headrace.sdk.userstate import state_spec
@@ -115,7 +115,7 @@ CHANGES = {
     "records in an epoch with `--latency_aim`": f"never fewer than {epoch_size.LEAST:,}",
     "key intervals and tasks of a step": f"{running_topology.MANY_TASKS}",
     "claims or outputs of one element of a splittable `DoFn`": (
-        f"{allowance.MOST_CLAIMS:,}, or a bundle of {allowance.BUNDLE_SECONDS:g} second"
+        f"{process_invoker.MOST_CLAIMS:,}, or a bundle of {process_invoker.BUNDLE_SECONDS:g} second"
     ),
     "unacknowledged rows of weak productions": f"{productions._MOST_BYTES >> 20} MiB",
     "values for `ApproximateQuantiles`": f"{approximate_quantiles._EXACT:,}",

@@ -17,8 +17,8 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.pvalue import AsList, AsSingleton
 from headrace.runners.local import Crash, LocalRunner, ManualClock, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
-from headrace.sdk.operators.splittable import allowance
-from headrace.sdk.operators.splittable.allowance import Allowance
+from headrace.sdk.operators.splittable import process_invoker
+from headrace.sdk.operators.splittable.process_invoker import Allowance
 from headrace.testing.test_stream import TestStream as Stream
 from headrace.transforms import window
 from headrace.transforms.userstate import BagStateSpec
@@ -30,7 +30,7 @@ from tests.unit.collected import collect, values
 @pytest.fixture(autouse=True)
 def enough_time(monkeypatch):
     """A slow machine takes no checkpoints of its own."""
-    monkeypatch.setattr(allowance, "BUNDLE_SECONDS", 1e9)
+    monkeypatch.setattr(process_invoker, "BUNDLE_SECONDS", 1e9)
 
 
 class Numbers(beam.RestrictionProvider):
@@ -102,7 +102,7 @@ def test_initial_splits_are_processed_apart_from_each_other():
 
 
 def test_checkpoints_after_so_many_claims(monkeypatch):
-    monkeypatch.setattr(allowance, "MOST_CLAIMS", 3)
+    monkeypatch.setattr(process_invoker, "MOST_CLAIMS", 3)
     found = numbers(lambda p: p | beam.Create([10]) | beam.ParDo(Count()))
     assert found == [(10, number, number // 3 * 3) for number in range(10)]
 
@@ -113,7 +113,7 @@ def test_checkpoints_after_so_many_outputs(monkeypatch):
             for _, number, first in Count().process(element, tracker):
                 yield from [(number, first)] * 3
 
-    monkeypatch.setattr(allowance, "MOST_CLAIMS", 7)
+    monkeypatch.setattr(process_invoker, "MOST_CLAIMS", 7)
     found = values(lambda p: p | beam.Create([8]) | beam.ParDo(Thrice()))
     firsts = {number: first for number, first in found}
     assert Counter(number for number, _ in found) == dict.fromkeys(range(8), 3)
@@ -126,18 +126,18 @@ def test_an_allowance_of_time_is_the_bundle_s_but_for_a_slice():
     measured.start_bundle()
     measured.start_element()
     assert not measured.is_spent()
-    now[0] += allowance.BUNDLE_SECONDS
+    now[0] += process_invoker.BUNDLE_SECONDS
     assert measured.is_spent()
     measured.start_element()
     assert not measured.is_spent()
-    now[0] += allowance.SLICE_SECONDS
+    now[0] += process_invoker.SLICE_SECONDS
     assert measured.is_spent()
 
 
 @pytest.mark.parametrize(("seconds", "size"), [(1e9, 10), (-1e9, 1)])
 def test_time_counts_from_the_start_of_the_bundle(monkeypatch, seconds, size):
-    monkeypatch.setattr(allowance, "BUNDLE_SECONDS", seconds)
-    monkeypatch.setattr(allowance, "SLICE_SECONDS", 0)
+    monkeypatch.setattr(process_invoker, "BUNDLE_SECONDS", seconds)
+    monkeypatch.setattr(process_invoker, "SLICE_SECONDS", 0)
     found = numbers(lambda p: p | beam.Create([10]) | beam.ParDo(Count()))
     assert found == [(10, number, number // size * size) for number in range(10)]
 
@@ -153,7 +153,7 @@ def test_a_rest_is_resumed_when_it_was_deferred_to():
 
 
 def test_nothing_stays_when_all_is_done(monkeypatch):
-    monkeypatch.setattr(allowance, "MOST_CLAIMS", 2)
+    monkeypatch.setattr(process_invoker, "MOST_CLAIMS", 2)
     runner = LocalRunner()
     pipeline = beam.Pipeline(runner)
     _ = pipeline | beam.Create([9, 4]) | "Count" >> beam.ParDo(Count()) | beam.Map(id)
@@ -199,7 +199,7 @@ def test_side_inputs_are_there_in_every_call(monkeypatch):
         side, more = p | "Side" >> beam.Create([7]), p | "More" >> beam.Create([2, 1])
         return p | beam.Create([4]) | beam.ParDo(Beside(), AsSingleton(side), more=AsList(more))
 
-    monkeypatch.setattr(allowance, "MOST_CLAIMS", 2)
+    monkeypatch.setattr(process_invoker, "MOST_CLAIMS", 2)
     assert numbers(build) == [(n, n // 2 * 2, 7, [1, 2]) for n in range(4)]
 
 
@@ -370,7 +370,7 @@ def test_elements_of_a_stream():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_any_order_of_tasks_and_any_intervals(seed, monkeypatch):
-    monkeypatch.setattr(allowance, "MOST_CLAIMS", 2)
+    monkeypatch.setattr(process_invoker, "MOST_CLAIMS", 2)
     found = values(
         lambda p: p | beam.Create([5, 9, 1]) | beam.ParDo(CountInSplits()),
         scheduler=RandomScheduler(seed),
