@@ -31,7 +31,7 @@ from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
 from headrace.sdk.model.special_outputs import SPECIAL, TaggedOutput, TimestampedValue, WindowedValue, converted
 from headrace.sdk.operators.splittable.work_item import Element
-from headrace.sdk.operators.stateful.outputs import Outputs, check_iterable
+from headrace.sdk.operators.stateful.do_fn_computation import Outputs, check_iterable
 from headrace.sdk.splittable.tracker_view import (
     CheckpointingTracker,
     DeferredTime,

@@ -34,8 +34,7 @@ from headrace.sdk.operators.splittable.work_item import (
     store_restriction,
     take,
 )
-from headrace.sdk.operators.stateful.do_fn_computation import DoFnComputation
-from headrace.sdk.operators.stateful.outputs import Outputs
+from headrace.sdk.operators.stateful.do_fn_computation import DoFnComputation, Outputs
 from headrace.sdk.splittable.tracker_view import DeferredTime
 from headrace.sdk.windows.windowing import Windowing, window_kind
 

@@ -26,10 +26,9 @@ from headrace.sdk.functions.do_fn import DoFn, FunctionDoFn
 from headrace.sdk.functions.lifecycle import call_hook, start_bundle
 from headrace.sdk.model.element_form import ElementForm
 from headrace.sdk.model.panes import PaneInfo
-from headrace.sdk.operators.stateful.do_fn_computation import DoFnComputation
+from headrace.sdk.operators.stateful.do_fn_computation import DoFnComputation, Outputs
 from headrace.sdk.operators.stateful.key_window import KeyWindow, WindowNames
 from headrace.sdk.operators.stateful.method_invoker import Call
-from headrace.sdk.operators.stateful.outputs import Outputs
 from headrace.sdk.userstate.value_states import CombiningValueStateSpec
 from headrace.sdk.windows import BoundedWindow
 from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
