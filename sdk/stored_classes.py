@@ -12,7 +12,7 @@ from headrace.sdk.io.kafka import record, sink
 from headrace.sdk.io.parquet import parquet_source
 from headrace.sdk.io.text import line_ranges
 from headrace.sdk.model import panes, row, sharded_key, special_outputs
-from headrace.sdk.operators.combining import accumulator_columns, aggregates, session_lifting
+from headrace.sdk.operators.combining import aggregates, combine_buffer, session_lifting
 from headrace.sdk.operators.side_inputs import gate_inputs
 from headrace.sdk.splittable import offset_range
 from headrace.sdk.transforms.aggregation import approximate_quantiles, approximate_unique
@@ -21,12 +21,12 @@ from headrace.sdk.userstate import timers
 from headrace.sdk.windows import bounded, slices, windowing
 
 MODULES = (
-    accumulator_columns,
     aggregates,
     approximate_quantiles,
     approximate_unique,
     bounded,
     changelog,
+    combine_buffer,
     composite,
     dead_letters,
     element_schema,

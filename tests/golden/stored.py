@@ -41,8 +41,8 @@ from headrace.sdk.model.panes import PaneInfoTiming, pane_info
 from headrace.sdk.model.row import Row
 from headrace.sdk.model.sharded_key import ShardedKey
 from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, WindowedValue
-from headrace.sdk.operators.combining.accumulator_columns import Lifted
 from headrace.sdk.operators.combining.aggregates import Reducer, Reducers
+from headrace.sdk.operators.combining.combine_buffer import Lifted
 from headrace.sdk.operators.combining.session_lifting import SessionParts
 from headrace.sdk.operators.side_inputs.gate_inputs import SideView, SideWatermark
 from headrace.sdk.splittable.offset_range import OffsetRange

@@ -17,7 +17,7 @@ from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.late_data import Dropped, is_closed
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalContext
-from headrace.sdk.operators.combining.accumulator_columns import Lifted
+from headrace.sdk.operators.combining.combine_buffer import Lifted
 from headrace.sdk.operators.combining.session_runs import Flags
 from headrace.sdk.operators.grouping.window_assignment import LiftedNamespaces
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
