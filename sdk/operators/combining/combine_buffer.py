@@ -1,4 +1,4 @@
-"""What: a buffer of elements of many keys as columns, which are combined by key and slice of event time."""
+"""What: a buffer of elements as columns, which are combined by key and slice, and the columns that come of it."""
 
 from __future__ import annotations
 
