@@ -28,10 +28,16 @@ from headrace.sdk.functions.lifecycle import call_hook, last_outputs, set_up, st
 from headrace.sdk.model.element_form import ElementForm, plain_form
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, is_retraction
 from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, WindowedValue, converted
-from headrace.sdk.operators.fusion.element_counts import Throughput
 from headrace.sdk.operators.fusion.generated_loop import Loop
 from headrace.sdk.operators.fusion.loop_codegen import LoopWriter
-from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan, are_pairs, pass_through_exits
+from headrace.sdk.operators.fusion.stage_plan import (
+    ElementStep,
+    Exit,
+    StagePlan,
+    Throughput,
+    are_pairs,
+    pass_through_exits,
+)
 from headrace.sdk.operators.fusion.vectorized_stage import ColumnRun, Paths, paths
 from headrace.sdk.windows import BoundedWindow
 

@@ -1,4 +1,4 @@
-"""The plan of a fused stage: its steps, the collections between them, and the streams that leave the stage."""
+"""The plan of a fused stage: its steps, the collections between them, the streams that leave, and its counts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from headrace.lowlevel.metric import ENGINE, TypedMetricName, at, report
 from headrace.sdk.expressions.translated_function import TranslatedFunction
 from headrace.sdk.functions.arguments import Arguments, Given, Side
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, MapFn
 from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
 from headrace.sdk.windows.windowing import Windowing
+
+_IN = TypedMetricName("counter", ENGINE, "records_in")
+_OUT = TypedMetricName("counter", ENGINE, "records_out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +172,52 @@ def are_pairs(values: Sequence[object]) -> bool:
     (True, False, False)
     """
     return set(map(type, values)) <= {tuple} and set(map(len, cast("Sequence[tuple[object, ...]]", values))) <= {2}
+
+
+class Throughput:
+    """Counts the elements of each collection of a stage in a bundle; collections that nothing reads are not counted."""
+
+    def __init__(self, plan: StagePlan) -> None:
+        self._as_many_as = plan.as_many_as()
+        self._steps = [
+            (step.label, step.source, [step.output] if isinstance(step, WindowStep) else list(step.outputs.values()))
+            for step in plan.steps
+        ]
+        self._counts: dict[int, int] = {}
+        self._lost: dict[int, int] = {}
+
+    def clear(self) -> None:
+        """Begin a bundle: set all counts to zero."""
+        self._counts.clear()
+        self._lost.clear()
+
+    def add(self, node: int, count: int) -> None:
+        """Count the elements of a collection that a loop is about to run over."""
+        if node not in self._as_many_as:
+            self._counts[node] = self._counts.get(node, 0) + count
+
+    def add_all(self, nodes: Sequence[int], counts: Sequence[int]) -> None:
+        """Add the counts that a loop returned, one for each of the collections; ValueError if the lengths differ."""
+        for node, count in zip(nodes, counts, strict=True):
+            self._counts[node] = self._counts.get(node, 0) + count
+
+    def count_lost(self, step: ElementStep) -> None:
+        """Count an output of a step whose tag nothing reads."""
+        node = step.outputs.get(None)
+        if node in self._as_many_as:
+            self._lost[node] = self._lost.get(node, 0) + 1
+
+    def report(self) -> None:
+        """Report the counts of the bundle as metrics of the steps."""
+        for label, source, outputs in self._steps:
+            with at(label):
+                for metric, count in ((_IN, self._count(source)), (_OUT, sum(map(self._count, outputs)))):
+                    if count:
+                        report(metric, count)
+
+    def _count(self, node: int) -> int:
+        lost = 0
+        while node in self._as_many_as:
+            lost += self._lost.get(node, 0)
+            node = self._as_many_as[node]
+        return self._counts.get(node, 0) - lost

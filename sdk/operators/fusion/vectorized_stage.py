@@ -29,8 +29,7 @@ from headrace.sdk.functions.do_fn import FilterFn, FunctionDoFn, MapFn, MapTuple
 from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
 from headrace.sdk.model.function_ast import CALLED, must_call
 from headrace.sdk.model.labels import place_of
-from headrace.sdk.operators.fusion.element_counts import Throughput
-from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan, Step, WindowStep
+from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan, Step, Throughput, WindowStep
 from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions
 from headrace.sdk.windows.standard_windows import INT64_LIMIT, fits_int64, window_start_array
 from headrace.sdk.windows.windowing import Windowing
