@@ -9,8 +9,7 @@ import pytest
 
 import headrace as beam
 from headrace.runners.local import LocalRunner
-from headrace.sdk.operators.fusion.generated_loop import Loop
-from headrace.sdk.operators.fusion.loop_codegen import LoopWriter
+from headrace.sdk.operators.fusion.loop_codegen import Loop, LoopWriter
 from headrace.transforms.window import FixedWindows
 
 

@@ -28,8 +28,7 @@ from headrace.sdk.functions.lifecycle import call_hook, last_outputs, set_up, st
 from headrace.sdk.model.element_form import ElementForm, plain_form
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, is_retraction
 from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, WindowedValue, converted
-from headrace.sdk.operators.fusion.generated_loop import Loop
-from headrace.sdk.operators.fusion.loop_codegen import LoopWriter
+from headrace.sdk.operators.fusion.loop_codegen import Loop, LoopWriter
 from headrace.sdk.operators.fusion.stage_plan import (
     ElementStep,
     Exit,
