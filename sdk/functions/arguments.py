@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from headrace.sdk.splittable.restriction_provider import RestrictionProvider
-from headrace.sdk.splittable.watermark_estimator import WatermarkEstimatorProvider
+from headrace.sdk.splittable.watermark_estimators import WatermarkEstimatorProvider
 from headrace.sdk.userstate.state_spec import State, StateSpec
 from headrace.sdk.userstate.timers import TimerSpec
 

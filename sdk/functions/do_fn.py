@@ -21,7 +21,7 @@ from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.splittable.restriction_provider import RestrictionProvider
 from headrace.sdk.splittable.tracker_view import RestrictionTrackerView
-from headrace.sdk.splittable.watermark_estimator import WatermarkEstimator, WatermarkEstimatorProvider
+from headrace.sdk.splittable.watermark_estimators import WatermarkEstimator, WatermarkEstimatorProvider
 from headrace.sdk.typehints.io_type_hints import WithTypeHints
 from headrace.sdk.userstate.state_spec import StateSpec, StateT
 from headrace.sdk.userstate.timers import TimerSpec, UserTimer

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from headrace.lowlevel.time import Duration, Timestamp
 from headrace.sdk.splittable.restriction_tracker import RestrictionProgress, RestrictionTracker
-from headrace.sdk.splittable.watermark_estimator import WatermarkEstimator
+from headrace.sdk.splittable.watermark_estimators import WatermarkEstimator
 
 DeferredTime: TypeAlias = Duration | Timestamp | None
 """When to resume: after some time, at a time, or at once."""

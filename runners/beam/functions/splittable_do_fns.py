@@ -23,7 +23,7 @@ from headrace.sdk.operators.splittable.process_invoker import Allowance, Residua
 from headrace.sdk.operators.splittable.work_item import Element
 from headrace.sdk.splittable.restriction_provider import RestrictionProvider
 from headrace.sdk.splittable.restriction_tracker import RestrictionTracker
-from headrace.sdk.splittable.watermark_estimator import WatermarkEstimator, WatermarkEstimatorProvider
+from headrace.sdk.splittable.watermark_estimators import WatermarkEstimator, WatermarkEstimatorProvider
 
 
 class BeamRestrictionProvider(RestrictionProvider):
