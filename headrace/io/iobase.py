@@ -1,6 +1,6 @@
 """Exports, under the module name of Beam, what splittable DoFns are made of, and `Read` and `Write`."""
 
-from headrace.sdk.splittable.restriction_tracker import RestrictionProgress, RestrictionTracker
+from headrace.sdk.splittable.restrictions import RestrictionProgress, RestrictionTracker
 from headrace.sdk.splittable.watermark_estimators import WatermarkEstimator
 from headrace.sdk.transforms.core.source import Read
 from headrace.sdk.transforms.core.write import Write

@@ -3,7 +3,7 @@
 from headrace.sdk.combinefns.combine_fn import CombineFn
 from headrace.sdk.functions.changelog import Change, ChangeKind
 from headrace.sdk.functions.do_fn import DoFn
-from headrace.sdk.splittable.restriction_provider import RestrictionProvider
+from headrace.sdk.splittable.restrictions import RestrictionProvider
 from headrace.sdk.splittable.watermark_estimators import WatermarkEstimatorProvider
 from headrace.sdk.transforms.aggregation.combine import CombineGlobally, CombinePerKey, CombineValues
 from headrace.sdk.transforms.core.create import Create, Impulse

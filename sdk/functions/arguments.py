@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from headrace.sdk.splittable.restriction_provider import RestrictionProvider
+from headrace.sdk.splittable.restrictions import RestrictionProvider
 from headrace.sdk.splittable.watermark_estimators import WatermarkEstimatorProvider
 from headrace.sdk.userstate.state_spec import State, StateSpec
 from headrace.sdk.userstate.timers import TimerSpec

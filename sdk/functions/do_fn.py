@@ -19,7 +19,7 @@ from headrace.sdk.functions.step_types import Gives
 from headrace.sdk.model.labels import label_of
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.special_outputs import WindowedValue
-from headrace.sdk.splittable.restriction_provider import RestrictionProvider
+from headrace.sdk.splittable.restrictions import RestrictionProvider
 from headrace.sdk.splittable.tracker_view import RestrictionTrackerView
 from headrace.sdk.splittable.watermark_estimators import WatermarkEstimator, WatermarkEstimatorProvider
 from headrace.sdk.typehints.io_type_hints import WithTypeHints

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.functions.arguments import Arguments, EstimatorArgument, Given, RestrictionArgument
 from headrace.sdk.functions.do_fn import DoFn
-from headrace.sdk.splittable.restriction_provider import RestrictionProvider
+from headrace.sdk.splittable.restrictions import RestrictionProvider
 from headrace.sdk.splittable.watermark_estimators import WatermarkEstimatorProvider
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from headrace.lowlevel.stored_names import stored_as
-from headrace.sdk.splittable.restriction_tracker import RestrictionProgress, RestrictionTracker
+from headrace.sdk.splittable.restrictions import RestrictionProgress, RestrictionTracker
 
 
 @stored_as("OffsetRange")

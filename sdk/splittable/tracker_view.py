@@ -7,7 +7,7 @@ from threading import RLock
 from typing import TypeAlias
 
 from headrace.lowlevel.time import Duration, Timestamp
-from headrace.sdk.splittable.restriction_tracker import RestrictionProgress, RestrictionTracker
+from headrace.sdk.splittable.restrictions import RestrictionProgress, RestrictionTracker
 from headrace.sdk.splittable.watermark_estimators import WatermarkEstimator
 
 DeferredTime: TypeAlias = Duration | Timestamp | None

@@ -21,8 +21,7 @@ from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
 from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.operators.splittable.process_invoker import Allowance, Residual, RestrictionProcessor
 from headrace.sdk.operators.splittable.work_item import Element
-from headrace.sdk.splittable.restriction_provider import RestrictionProvider
-from headrace.sdk.splittable.restriction_tracker import RestrictionTracker
+from headrace.sdk.splittable.restrictions import RestrictionProvider, RestrictionTracker
 from headrace.sdk.splittable.watermark_estimators import WatermarkEstimator, WatermarkEstimatorProvider
 
 
