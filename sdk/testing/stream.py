@@ -3,18 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Self, TypeAlias
 
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, MemorySplit
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, DurationTypes, Timestamp, TimestampTypes
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Duration, DurationTypes, Timestamp, TimestampTypes
 from headrace.sdk.graph.pvalue import PBegin, PCollection
 from headrace.sdk.model.special_outputs import TimestampedValue, WindowedValue
-from headrace.sdk.testing.events import ElementEvent, Event, ProcessingTimeEvent, WatermarkEvent
 from headrace.sdk.transforms.core.source import Source
 
 Outputs: TypeAlias = PCollection[object] | dict[str | None, PCollection[object]]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ElementEvent:
+    """Elements arrive on the output with a tag; None is the main output.
+
+    >>> from headrace.transforms.window import TimestampedValue
+    >>> ElementEvent([TimestampedValue("a", 5)]).timestamped_values[0].value
+    'a'
+    """
+
+    timestamped_values: tuple[TimestampedValue[object], ...]
+    tag: str | None
+
+    def __init__(self, timestamped_values: Iterable[TimestampedValue[object]], tag: str | None = None) -> None:
+        object.__setattr__(self, "timestamped_values", tuple(timestamped_values))
+        object.__setattr__(self, "tag", tag)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class WatermarkEvent:
+    """The watermark of an output moves to a timestamp (seconds since 1970 UTC, or a `Timestamp`).
+
+    >>> WatermarkEvent(60).new_watermark
+    Timestamp(60)
+    """
+
+    new_watermark: Timestamp
+    tag: str | None
+
+    def __init__(self, new_watermark: TimestampTypes, tag: str | None = None) -> None:
+        object.__setattr__(self, "new_watermark", Timestamp.of(new_watermark))
+        object.__setattr__(self, "tag", tag)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ProcessingTimeEvent:
+    """The wall clock of the whole pipeline advances by seconds, or by a `Duration`.
+
+    >>> ProcessingTimeEvent(30).advance_by
+    Duration(30)
+    """
+
+    advance_by: Duration
+
+    def __init__(self, advance_by: DurationTypes) -> None:
+        object.__setattr__(self, "advance_by", Duration.of(advance_by))
+
+
+Event: TypeAlias = ElementEvent | WatermarkEvent | ProcessingTimeEvent
 
 
 @named("EventInjector")

@@ -18,8 +18,7 @@ from headrace.runners.beam.periodic import PeriodicSequences, planned
 from headrace.runners.beam.translation import Collection, Rule, Translation
 from headrace.runners.beam.windows import value_of_beam
 from headrace.sdk.model.special_outputs import TimestampedValue
-from headrace.sdk.testing.events import ElementEvent, Event, ProcessingTimeEvent, WatermarkEvent
-from headrace.sdk.testing.stream import TestStream
+from headrace.sdk.testing.stream import ElementEvent, Event, ProcessingTimeEvent, TestStream, WatermarkEvent
 from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.run_computation import RunComputation
 
