@@ -1,5 +1,5 @@
 """Exports, under the module name of Beam, the kinds and names of metrics."""
 
-from headrace.sdk.metrics.base import Counter, Distribution, Gauge, Metric, MetricName, StringSet
+from headrace.sdk.metrics.metric import Counter, Distribution, Gauge, Metric, MetricName, StringSet
 
 __all__ = ["Counter", "Distribution", "Gauge", "Metric", "MetricName", "StringSet"]

@@ -12,8 +12,7 @@ from typing import Generic, TypedDict, TypeVar
 
 from headrace.lowlevel.metric import MetricValues
 from headrace.lowlevel.metric_cells import Cell, CounterCell, DistributionCell, GaugeCell, StringSetCell
-from headrace.sdk.metrics.base import MetricName
-from headrace.sdk.metrics.metric import MetricsFilter
+from headrace.sdk.metrics.metric import MetricName, MetricsFilter
 
 ResultT = TypeVar("ResultT")
 
