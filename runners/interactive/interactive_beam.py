@@ -33,7 +33,7 @@ from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner
 from headrace.sdk.pipeline.tracebacks import shorten
-from headrace.sdk.recording.tap import tap
+from headrace.sdk.recording.recorded_step import tap
 from headrace.sdk.testing.stream import TestStream
 from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.source import Source

@@ -18,8 +18,8 @@ from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.sdk.model.element_form import ElementForm
 from headrace.sdk.model.short_text import text_of
 from headrace.sdk.operators.stateful.stateful_par_do import StatefulParDo
+from headrace.sdk.recording.recorded_step import TimedValue, recorded_value
 from headrace.sdk.recording.recording import Arrival, FiredTimer, Production, Value
-from headrace.sdk.recording.tap import TimedValue, recorded_value
 from headrace.sdk.windows.window_namespace import TimerTag
 
 CallRow: TypeAlias = tuple[str, int, str, Value, bool]

@@ -21,10 +21,18 @@ from headrace.lowlevel.topology.computation import IntervalComputation
 from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
 from headrace.sdk.recording.call_recorder import call_item, with_recorded_calls
-from headrace.sdk.recording.recorded_step import EpochClock, Make, RecordedStep
+from headrace.sdk.recording.recorded_step import (
+    EpochClock,
+    Make,
+    RecordedStep,
+    arrival,
+    input_fields,
+    output_fields,
+    pane,
+    tap,
+)
 from headrace.sdk.recording.recording import Recording, RecordingError, covers
 from headrace.sdk.recording.recording_log import JOIN_AT, RecordLog
-from headrace.sdk.recording.tap import arrival, input_fields, output_fields, pane, tap
 from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.run_computation import RunComputation
 from headrace.sdk.transforms.core.steps import GROUPING, declared_state

@@ -16,7 +16,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.recording import Recording, RecordingError, StepRecording
 from headrace.runners.local import LocalRunner
 from headrace.sdk.recording import recorded_step
-from headrace.sdk.recording.tap import recorded_value
+from headrace.sdk.recording.recorded_step import recorded_value
 from tests.recorded import (
     ARRIVALS_OF_SHORT,
     PANES_OF_SHORT,
