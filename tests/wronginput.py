@@ -33,7 +33,7 @@ from headrace.metrics import Metrics
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.pipeline.tracebacks import FULL
+from headrace.sdk.pipeline.pipeline import FULL
 from headrace.testing import test_stream, util
 from headrace.transforms import trigger, userstate, window
 

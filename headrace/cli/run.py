@@ -20,8 +20,7 @@ from headrace.runners.reporting import Reporter, Reporters, reporter_for
 from headrace.runners.reporting.address import PortError
 from headrace.runners.reporting.prometheus import PrometheusReporter
 from headrace.runners.reporting.reporter import LastProgress
-from headrace.sdk.pipeline.pipeline import Pipeline
-from headrace.sdk.pipeline.record_topology import record_topology
+from headrace.sdk.pipeline.pipeline import Pipeline, record_topology
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner, labels_to_record
 from headrace.ui.reporter import PageReporter, page_address
 

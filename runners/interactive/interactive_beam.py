@@ -31,8 +31,8 @@ from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.pvalue import PCollection, Step
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.special_outputs import WindowedValue
+from headrace.sdk.pipeline.pipeline import shorten
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner
-from headrace.sdk.pipeline.tracebacks import shorten
 from headrace.sdk.recording.recorded_step import tap
 from headrace.sdk.testing.stream import TestStream
 from headrace.sdk.transforms.core.par_do import Map

@@ -1,15 +1,22 @@
-"""A pipeline: the graph of transforms as the program writes it (`apache_beam.pipeline`)."""
+"""A pipeline: the graph of transforms as the program writes it, and how it is run (`apache_beam.pipeline`).
+
+A run may be recorded, also that of a topology without a pipeline. Errors of a run have tracebacks without the frames of
+the engine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+import os
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 
 from headrace.lowlevel.class_lookup import left_to_loader
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.user_errors import FULL, is_engine, is_users
 from headrace.lowlevel.user_exceptions import as_raised
-from headrace.options.pipeline_options import EngineOptions, PipelineOptions, StandardOptions
+from headrace.options.pipeline_options import EngineOptions, PipelineOptions, StandardOptions, progress_of
 from headrace.options.value_provider import RuntimeValueProvider
 from headrace.sdk.compiler.compiler import compile_pipeline, compile_steps
 from headrace.sdk.graph.pipeline_graph import PipelineGraph
@@ -20,11 +27,38 @@ from headrace.sdk.pipeline.runner_choice import (
     progress_callback,
     run_options,
 )
-from headrace.sdk.pipeline.tracebacks import shorten
 from headrace.sdk.recording.recorder import Recorder
+from headrace.sdk.recording.recording import Recording
 from headrace.sdk.recording.recording_log import log_of
-from headrace.sdk.result import NoRun, PipelineResult, warn_of_unmatched
+from headrace.sdk.result import NoRun, PipelineResult, RunOutcome, warn_of_unmatched
 from headrace.sdk.visualization.diagrams.pipeline_diagram import mime_bundle
+
+_log = logging.getLogger("headrace.sdk.tracebacks")
+
+
+def shorten(error: HeadraceError) -> None:
+    """Remove the frames of the engine from the traceback of an error of the engine, or of user code in a step.
+
+    The whole traceback is logged at level DEBUG.
+    """
+    if os.environ.get(FULL) != "1":
+        _log.debug("the whole traceback", exc_info=error)
+        error.__traceback__ = own_frames(error.__traceback__)
+
+
+def own_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of the engine, and of what the engine calls in the standard library."""
+    frames, in_engine = [], False
+    while traceback is not None:
+        name = traceback.tb_frame.f_code.co_filename
+        in_engine |= is_engine(name)
+        if is_users(name) or not in_engine:
+            frames.append(traceback)
+        traceback = traceback.tb_next
+    shortened: TracebackType | None = None
+    for frame in reversed(frames):
+        shortened = TracebackType(shortened, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return shortened
 
 
 class Pipeline(PipelineGraph):
@@ -140,3 +174,32 @@ class Pipeline(PipelineGraph):
             except HeadraceError as error:
                 shorten(error)
                 raise
+
+
+def record_topology(
+    runner: Runner, topology: Topology, options: PipelineOptions | None = None, wanted: Collection[str] = ()
+) -> tuple[RunOutcome, Recording]:
+    """Run a topology, and record its computations of the names wanted, or all.
+
+    With a checkpoint (`--checkpoint` in the options) the recording is stored in it, over all its epochs.
+
+    Raises:
+        RecordingError: There is nothing to record, or no computation of such a name.
+
+    >>> from headrace.lowlevel import BoundedInjector, Computation
+    >>> from headrace.runners.local import LocalRunner
+    >>> class Echo(Computation):
+    ...     def process_record(self, record, context):
+    ...         context.produce("said", record.value, record.timestamp)
+    >>> topology = Topology()
+    >>> topology.injector("words", BoundedInjector([("hey", 1), ("ho", 2)]))
+    >>> topology.computation("echo", Echo(), inputs={"words": lambda word: word}, outputs=["said"])
+    >>> result, recording = record_topology(LocalRunner(), topology)
+    >>> [(said.key, said.value, said.event_time) for said in recording.step("echo").productions]
+    [('hey', 'hey', 1), ('ho', 'ho', 2)]
+    """
+    given = options or PipelineOptions([])
+    recorder = Recorder.of_topology(topology, wanted, log_of(given))
+    engine_options = run_options(given, recorder.with_progress(progress_of(given)))
+    result = find_runner(runner).run_topology(recorder.topology(topology), engine_options)
+    return result, recorder.recording()

@@ -1,8 +1,8 @@
 """Records a run for a plot of it: what taps see, with the clock and the watermarks of each epoch.
 
-Only the compiled pipeline gets taps (`tap.py` at groupings, `call_recorder.py` around computations), so a recorded run
-computes the same results. Sinks receive the rows of an epoch first, then the engine reports its clock and watermarks
-(`EpochProgress`). With a checkpoint, the recording is stored in it (`recording_log.py`).
+Only the compiled pipeline gets taps (`recorded_step.py` at groupings, `call_recorder.py` around computations), so a
+recorded run computes the same results. Sinks receive the rows of an epoch first, then the engine reports its clock and
+watermarks (`EpochProgress`). With a checkpoint, the recording is stored in it (`recording_log.py`).
 """
 
 from __future__ import annotations

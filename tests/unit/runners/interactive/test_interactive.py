@@ -17,7 +17,7 @@ from headrace.lowlevel.errors import StepError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.recording import Recording
 from headrace.runners.interactive import interactive_beam as ib
-from headrace.sdk.pipeline.tracebacks import FULL
+from headrace.sdk.pipeline.pipeline import FULL
 from headrace.sdk.transforms.core.source import Source
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.window import FixedWindows, IntervalWindow, TimestampedValue
