@@ -15,8 +15,7 @@ from headrace.sdk.transforms.core.source import Source
 from headrace.sdk.transforms.core.steps import GROUPING, runs_by_key, side_inputs_of
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.transforms.core.write import Write
-from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, StepKind
-from headrace.sdk.visualization.diagrams.mermaid import mermaid
+from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, StepKind, mermaid
 from headrace.sdk.visualization.diagrams.svg import svg
 from headrace.sdk.windows.windowing import Windowing
 
