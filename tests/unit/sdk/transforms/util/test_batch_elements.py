@@ -6,7 +6,7 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import TopologyError
-from headrace.sdk.transforms.util.batch_size import BatchLimits, BatchSize
+from headrace.sdk.transforms.util.batch_elements import BatchLimits, BatchSize
 from headrace.testing.test_stream import TestStream as Stream
 from headrace.transforms import trigger, window
 from headrace.transforms.trigger import AccumulationMode
