@@ -6,13 +6,11 @@ from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey
 from headrace.sdk.transforms.util.batch_elements import BatchElements
 from headrace.sdk.transforms.util.co_group_by_key import CoGroupByKey
 from headrace.sdk.transforms.util.group_into_batches import GroupIntoBatches
-from headrace.sdk.transforms.util.log_elements import LogElements
 from headrace.sdk.transforms.util.pairs import Keys, KvSwap, Values, WithKeys
+from headrace.sdk.transforms.util.pass_through import LogElements, Tee, WaitOn
 from headrace.sdk.transforms.util.regex import Regex
 from headrace.sdk.transforms.util.reify import Reify
-from headrace.sdk.transforms.util.tee import Tee
 from headrace.sdk.transforms.util.to_string import ToString
-from headrace.sdk.transforms.util.wait_on import WaitOn
 
 __all__ = [
     "BatchElements",

@@ -1,4 +1,4 @@
-"""What: elements written to the log or to standard output (`apache_beam.LogElements`)."""
+"""What: transforms that pass elements on unchanged: `LogElements`, `Tee` and `WaitOn`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from collections.abc import Callable
 
 from headrace.lowlevel.time import MIN_TIMESTAMP, Timestamp
 from headrace.sdk.functions.do_fn import DoFn
-from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.ptransform import PTransform, ptransform_fn
 from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.side_inputs import AsIter
 from headrace.sdk.model.panes import PaneInfo
-from headrace.sdk.transforms.core.par_do import Map
+from headrace.sdk.transforms.core.group_by_key import GroupByKey
+from headrace.sdk.transforms.core.par_do import FlatMap, Map
 from headrace.sdk.windows import GlobalWindow, IntervalWindow
 
 _log = logging.getLogger(__name__)
+Consumer = PTransform[PCollection[object], object] | Callable[[PCollection[object]], object]
+Collection = PCollection[object]
 
 
 class LogElements(PTransform[PCollection[object], PCollection[object]]):
@@ -107,3 +111,80 @@ def _instant(timestamp: Timestamp) -> str:
         return timestamp.to_rfc3339()
     except OverflowError:
         return f"{timestamp.seconds()} seconds since 1970"
+
+
+class Tee(PTransform[PCollection[object], PCollection[object]]):
+    """Applies further transforms to its input, and outputs the input itself.
+
+    Args:
+        *consumers: Transforms, or functions of a collection, whose outputs are discarded.
+
+    Raises:
+        TypeError: A consumer is neither a transform nor a function.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     words = pipeline | beam.Create(["tea"]) | beam.Tee("Shout" >> beam.Map(lambda word: print(word.upper())))
+    ...     _ = words | beam.Map(len) | beam.Map(print)
+    TEA
+    3
+    """
+
+    def __init__(self, *consumers: Consumer) -> None:
+        super().__init__()
+        for consumer in consumers:
+            if not callable(consumer) and not isinstance(consumer, PTransform):
+                raise TypeError(f"Tee takes transforms and functions of a collection, got {consumer!r:.200}")
+        self._consumers = consumers
+
+    def expand(self, inputs: PCollection[object]) -> PCollection[object]:
+        """The input itself."""
+        for consumer in self._consumers:
+            _ = inputs | (consumer if isinstance(consumer, PTransform) else ptransform_fn(consumer)())
+        return inputs
+
+
+class WaitOn(PTransform[Collection, Collection]):
+    """Emits each element, unchanged, as soon as the other collections are complete for the element's window.
+
+    Only the watermarks of the other collections count: their elements may be empty. Once a watermark has passed the
+    window's end, the steps before that collection have done all their work for the window.
+
+    Args:
+        *to_be_waited_on: Collections to wait for.
+
+    Raises:
+        TypeError: An argument is not a collection.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     stored = pipeline | "Store" >> beam.Create([1]) | beam.Map(print)
+    ...     _ = pipeline | "Tell" >> beam.Create(["stored"]) | beam.WaitOn(stored) | "Say" >> beam.Map(print)
+    1
+    stored
+    """
+
+    def __init__(self, *to_be_waited_on: Collection) -> None:
+        super().__init__()
+        for other in to_be_waited_on:
+            if not isinstance(other, PCollection):
+                raise TypeError(f"WaitOn takes collections, got {other!r:.200}")
+        self._others = to_be_waited_on
+
+    def expand(self, inputs: Collection) -> Collection:
+        """A collection of the same elements; the other collections become empty side inputs."""
+        ready = [AsIter(self._nothing_of(other, index)) for index, other in enumerate(self._others)]
+        return inputs | "Wait" >> Map(_first, *ready)
+
+    @staticmethod
+    def _nothing_of(other: Collection, index: int) -> Collection:
+        nothing = other | f"Nothing of {index}" >> FlatMap(_nothing)
+        return nothing | f"End of {index}" >> GroupByKey()
+
+
+def _nothing(element: object) -> tuple[()]:
+    return ()
+
+
+def _first(element: object, *sides: object) -> object:
+    return element
