@@ -5,12 +5,11 @@ from headrace.sdk.transforms.aggregation.sort_and_batch import SortAndBatchEleme
 from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey
 from headrace.sdk.transforms.util.batch_elements import BatchElements
 from headrace.sdk.transforms.util.co_group_by_key import CoGroupByKey
+from headrace.sdk.transforms.util.conversions import Reify, ToString
 from headrace.sdk.transforms.util.group_into_batches import GroupIntoBatches
 from headrace.sdk.transforms.util.pairs import Keys, KvSwap, Values, WithKeys
 from headrace.sdk.transforms.util.pass_through import LogElements, Tee, WaitOn
 from headrace.sdk.transforms.util.regex import Regex
-from headrace.sdk.transforms.util.reify import Reify
-from headrace.sdk.transforms.util.to_string import ToString
 
 __all__ = [
     "BatchElements",

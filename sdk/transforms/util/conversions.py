@@ -1,4 +1,4 @@
-"""What: timestamps and windows of elements as part of their values (`apache_beam.transforms.util.Reify`)."""
+"""What: elements as text, and timestamps and windows as parts of values (Beam's `ToString` and `Reify`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,33 @@ from headrace.sdk.model.special_outputs import TimestampedValue
 from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.windows import IntervalWindow
 
+Transform = PTransform[PCollection[object], PCollection[object]]
 Collection = PCollection[object]
 _Seen = tuple[object, Timestamp, IntervalWindow]
+
+
+class ToString:
+    """Transforms that turn elements into text.
+
+    >>> ToString.Element().label, ToString.Iterables().label
+    ('ElementToString', 'IterablesToString')
+    """
+
+    @staticmethod
+    def Element() -> Transform:
+        """Turns each element into its `str`."""
+        return "ElementToString" >> Map(str)
+
+    @staticmethod
+    def Iterables(delimiter: str | None = None) -> Transform:
+        """Joins the items of each element by a delimiter, which is a comma by default."""
+        between = "," if delimiter is None else delimiter
+        return "IterablesToString" >> Map(lambda items: between.join(map(str, items)))
+
+    @staticmethod
+    def Kvs(delimiter: str | None = None) -> Transform:
+        """Joins the key and the value of each pair by a delimiter, as `Iterables` does."""
+        return ToString.Iterables(delimiter)
 
 
 class Reify:
