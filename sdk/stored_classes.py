@@ -11,11 +11,12 @@ from headrace.sdk.io.files import fileio, filesystems, write_to_files
 from headrace.sdk.io.kafka import record, sink
 from headrace.sdk.io.parquet import parquet_source
 from headrace.sdk.io.text import line_ranges
-from headrace.sdk.model import panes, row, sharded_key, special_outputs
+from headrace.sdk.model import panes, row, special_outputs
 from headrace.sdk.operators.combining import aggregates, combine_buffer, session_lifting
 from headrace.sdk.operators.side_inputs import gate_inputs
 from headrace.sdk.splittable import offset_range
 from headrace.sdk.transforms.aggregation import approximate_quantiles, approximate_unique
+from headrace.sdk.transforms.util import group_into_batches
 from headrace.sdk.triggers import trigger
 from headrace.sdk.userstate import timers
 from headrace.sdk.windows import bounded, slices, windowing
@@ -33,6 +34,7 @@ MODULES = (
     fileio,
     filesystems,
     gate_inputs,
+    group_into_batches,
     line_ranges,
     numeric,
     offset_range,
@@ -42,7 +44,6 @@ MODULES = (
     record,
     row,
     session_lifting,
-    sharded_key,
     sink,
     slices,
     special_outputs,

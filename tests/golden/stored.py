@@ -39,7 +39,6 @@ from headrace.sdk.io.text.line_ranges import BadLine, FileError, FileLine
 from headrace.sdk.io.timestamps import BadTimestamp
 from headrace.sdk.model.panes import PaneInfoTiming, pane_info
 from headrace.sdk.model.row import Row
-from headrace.sdk.model.sharded_key import ShardedKey
 from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, WindowedValue
 from headrace.sdk.operators.combining.aggregates import Reducer, Reducers
 from headrace.sdk.operators.combining.combine_buffer import Lifted
@@ -48,6 +47,7 @@ from headrace.sdk.operators.side_inputs.gate_inputs import SideView, SideWaterma
 from headrace.sdk.splittable.offset_range import OffsetRange
 from headrace.sdk.transforms.aggregation.approximate_quantiles import QuantileSketch, _Ranked
 from headrace.sdk.transforms.aggregation.approximate_unique import UniqueSketch
+from headrace.sdk.transforms.util.group_into_batches import ShardedKey
 from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.userstate import timers as timedomain
 from headrace.sdk.windows import (

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
+from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Duration, DurationTypes
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
-from headrace.sdk.model.sharded_key import ShardedKey
 from headrace.sdk.transforms.core.par_do import ParDo
 from headrace.sdk.typehints.values import is_whole
 from headrace.sdk.userstate.collection_states import BagState, BagStateSpec
@@ -21,6 +22,18 @@ from headrace.sdk.windows import IntervalWindow
 Pair = tuple[object, object]
 Batch = tuple[object, list[object]]
 Clock = Callable[[], float]
+
+
+@stored_as("ShardedKey")
+class ShardedKey(NamedTuple):
+    """A key, and the id of one of its shards.
+
+    >>> ShardedKey("britney", b"1").key
+    'britney'
+    """
+
+    key: object
+    shard_id: bytes
 
 
 class GroupIntoBatches(PTransform[PCollection[object], PCollection[object]]):
