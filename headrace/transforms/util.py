@@ -1,6 +1,6 @@
 """Exports, under the module name of Beam, transforms that are composed of other transforms."""
 
-from headrace.sdk.transforms.aggregation.distinct import Distinct, RemoveDuplicates
+from headrace.sdk.transforms.aggregation.combiners import Distinct, RemoveDuplicates
 from headrace.sdk.transforms.aggregation.sort_and_batch import SortAndBatchElements
 from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey
 from headrace.sdk.transforms.util.batch_elements import BatchElements

@@ -1,9 +1,9 @@
-"""What: the common aggregations, globally or per key (`apache_beam.transforms.combiners`)."""
+"""What: the common aggregations, globally or per key (`apache_beam.transforms.combiners`), and distinct elements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from headrace.sdk.combinefns.collecting import (
     AtMostCombineFn,
@@ -14,14 +14,15 @@ from headrace.sdk.combinefns.collecting import (
     TopCombineFn,
     ToSetCombineFn,
 )
-from headrace.sdk.combinefns.combine_fn import Combining
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, Combining
 from headrace.sdk.combinefns.numeric import CountCombineFn, MeanCombineFn
 from headrace.sdk.expressions.pair_functions import WithNothing
 from headrace.sdk.functions.do_fn import DoFn
-from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.ptransform import PTransform, ptransform_fn
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.transforms.aggregation.combine import CombineGlobally, CombinePerKey
 from headrace.sdk.transforms.core.par_do import FlatMap, Map
+from headrace.sdk.transforms.util.pairs import Keys
 
 Collection: TypeAlias = PCollection[object]
 SortKey: TypeAlias = Callable[[object], object]
@@ -330,3 +331,33 @@ def _value_with_time(
 ) -> tuple[object, tuple[object, object]]:
     key, value = pair
     return key, (value, timestamp)
+
+
+@ptransform_fn
+def Distinct(inputs: PCollection[object]) -> PCollection[object]:
+    """Emits each distinct element of a window once per pane.
+
+    The elements become keys, so they must be of a type that can be a key.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(["a", "b", "a"]) | beam.Distinct() | beam.Map(print)
+    a
+    b
+    """
+    pairs = inputs | "ToPairs" >> Map(lambda element: (element, None))
+    # The count is not used: counting is fast, as counts are added up as columns.
+    combine_fn = cast(AnyCombineFn, CountCombineFn())
+    return pairs | "Group" >> CombinePerKey(combine_fn) | "Distinct" >> Keys()
+
+
+@ptransform_fn
+def RemoveDuplicates(inputs: PCollection[object]) -> PCollection[object]:
+    """`Distinct`, under its older name in Beam.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(["red", "red"]) | RemoveDuplicates() | beam.Map(print)
+    red
+    """
+    return inputs | "RemoveDuplicates" >> Distinct()

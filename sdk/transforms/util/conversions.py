@@ -10,8 +10,8 @@ from headrace.sdk.model.special_outputs import TimestampedValue
 from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.windows import IntervalWindow
 
-Transform = PTransform[PCollection[object], PCollection[object]]
 Collection = PCollection[object]
+Transform = PTransform[Collection, Collection]
 _Seen = tuple[object, Timestamp, IntervalWindow]
 
 

@@ -15,12 +15,12 @@ from headrace.sdk.transforms.core.group_by_key import GroupByKey
 from headrace.sdk.transforms.core.par_do import FlatMap, Map
 from headrace.sdk.windows import GlobalWindow, IntervalWindow
 
-_log = logging.getLogger(__name__)
-Consumer = PTransform[PCollection[object], object] | Callable[[PCollection[object]], object]
+_log = logging.getLogger("headrace.sdk.transforms.util.log_elements")
 Collection = PCollection[object]
+Consumer = PTransform[Collection, object] | Callable[[Collection], object]
 
 
-class LogElements(PTransform[PCollection[object], PCollection[object]]):
+class LogElements(PTransform[Collection, Collection]):
     """Writes each element on the worker that processes the element, and passes the element on unchanged.
 
     Args:
@@ -52,7 +52,7 @@ class LogElements(PTransform[PCollection[object], PCollection[object]]):
         super().__init__(label)
         self._write = _Write(prefix, with_timestamp, with_window, level, with_pane_info, use_epoch_time)
 
-    def expand(self, inputs: PCollection[object]) -> PCollection[object]:
+    def expand(self, inputs: Collection) -> Collection:
         """A collection of the same elements."""
         look = self._write.in_its_window if self._write.with_window else self._write.anywhere
         return inputs | Map(look)
@@ -113,7 +113,7 @@ def _instant(timestamp: Timestamp) -> str:
         return f"{timestamp.seconds()} seconds since 1970"
 
 
-class Tee(PTransform[PCollection[object], PCollection[object]]):
+class Tee(PTransform[Collection, Collection]):
     """Applies further transforms to its input, and outputs the input itself.
 
     Args:
@@ -137,7 +137,7 @@ class Tee(PTransform[PCollection[object], PCollection[object]]):
                 raise TypeError(f"Tee takes transforms and functions of a collection, got {consumer!r:.200}")
         self._consumers = consumers
 
-    def expand(self, inputs: PCollection[object]) -> PCollection[object]:
+    def expand(self, inputs: Collection) -> Collection:
         """The input itself."""
         for consumer in self._consumers:
             _ = inputs | (consumer if isinstance(consumer, PTransform) else ptransform_fn(consumer)())
