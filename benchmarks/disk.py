@@ -24,7 +24,7 @@ from headrace.lowlevel.state.state_store import Delta
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
-from headrace.sdk.transforms.core.source import Read
+from headrace.sdk.transforms.core.low_level import Read
 from headrace.transforms.timeutil import TimeDomain
 from headrace.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
 

@@ -32,7 +32,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import SystemClock
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.local import LocalRunner
-from headrace.sdk.transforms.core.source import Read
+from headrace.sdk.transforms.core.low_level import Read
 from headrace.transforms.window import FixedWindows
 from headrace.ui import PageReporter
 

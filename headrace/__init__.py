@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         window_start,
     )
     from headrace.sdk.pipeline.pipeline import Pipeline
-    from headrace.sdk.transforms.core.run_computation import RunComputation
+    from headrace.sdk.transforms.core.low_level import RunComputation
     from headrace.transforms import (
         ApproximateQuantiles,
         ApproximateUnique,
@@ -180,7 +180,7 @@ _PLACES = {
     "PCollection": "headrace.pvalue",
     "Pipeline": "headrace.sdk.pipeline.pipeline",
     "Row": "headrace.pvalue",
-    "RunComputation": "headrace.sdk.transforms.core.run_computation",
+    "RunComputation": "headrace.sdk.transforms.core.low_level",
     "TaggedOutput": "headrace.pvalue",
     **dict.fromkeys(
         ["col", "event_time", "literal", "pane_index", "pane_timing", "window_end", "window_start"],

@@ -14,7 +14,7 @@ from headrace.lowlevel import BoundedInjector
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import SystemClock
 from headrace.runners.local import LocalRunner
-from headrace.sdk.transforms.core.source import Read
+from headrace.sdk.transforms.core.low_level import Read
 from headrace.transforms.window import FixedWindows, TimestampCombiner
 
 SECOND = 1_000_000

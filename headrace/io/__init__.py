@@ -33,8 +33,7 @@ from headrace.sdk.io.foreach_epoch import ForeachEpoch, WriteToTables
 from headrace.sdk.io.generate_sequence import GenerateSequence
 from headrace.sdk.io.socket_source import ReadFromSocket, SocketError
 from headrace.sdk.io.text.line_ranges import FileError
-from headrace.sdk.transforms.core.source import Read
-from headrace.sdk.transforms.core.write import Write
+from headrace.sdk.transforms.core.low_level import Read, Write
 
 __all__ = [
     "DatabaseWriteError",

@@ -2,7 +2,6 @@
 
 from headrace.sdk.splittable.restrictions import RestrictionProgress, RestrictionTracker
 from headrace.sdk.splittable.watermark_estimators import WatermarkEstimator
-from headrace.sdk.transforms.core.source import Read
-from headrace.sdk.transforms.core.write import Write
+from headrace.sdk.transforms.core.low_level import Read, Write
 
 __all__ = ["Read", "RestrictionProgress", "RestrictionTracker", "WatermarkEstimator", "Write"]

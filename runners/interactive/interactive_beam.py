@@ -35,8 +35,8 @@ from headrace.sdk.pipeline.pipeline import shorten
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner
 from headrace.sdk.recording.recorded_step import tap
 from headrace.sdk.testing.stream import TestStream
+from headrace.sdk.transforms.core.low_level import Source
 from headrace.sdk.transforms.core.par_do import Map
-from headrace.sdk.transforms.core.source import Source
 from headrace.sdk.transforms.core.steps import side_inputs_of
 from headrace.sdk.windows import BoundedWindow
 

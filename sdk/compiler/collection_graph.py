@@ -20,10 +20,9 @@ from headrace.sdk.graph.pvalue import PCollection, Step
 from headrace.sdk.model.element_form import ElementForm
 from headrace.sdk.operators.fusion.stage_plan import ElementStep, WindowStep
 from headrace.sdk.transforms.core.flatten import Flatten
+from headrace.sdk.transforms.core.low_level import RunComputation, Source, Write
 from headrace.sdk.transforms.core.par_do import MultiParDo, ParDo
 from headrace.sdk.transforms.core.reshuffle import Shuffling
-from headrace.sdk.transforms.core.run_computation import RunComputation
-from headrace.sdk.transforms.core.source import Source
 from headrace.sdk.transforms.core.steps import (
     FUSED,
     GROUPING,
@@ -35,7 +34,6 @@ from headrace.sdk.transforms.core.steps import (
     stream_of,
 )
 from headrace.sdk.transforms.core.window_into import WindowInto
-from headrace.sdk.transforms.core.write import Write
 from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.windows.windowing import Windowing
 

@@ -43,9 +43,8 @@ from headrace.sdk.operators.splittable.work_item import InitialSplitting, Splitt
 from headrace.sdk.operators.stateful.stateful_par_do import StatefulParDo, StatefulPlan
 from headrace.sdk.transforms.core.combine_by_key import CombineByKey
 from headrace.sdk.transforms.core.flatten import Flatten
+from headrace.sdk.transforms.core.low_level import RunComputation, Source, Write
 from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey, Shuffling
-from headrace.sdk.transforms.core.run_computation import RunComputation
-from headrace.sdk.transforms.core.source import Source
 from headrace.sdk.transforms.core.steps import (
     GROUPING,
     Collection,
@@ -58,7 +57,6 @@ from headrace.sdk.transforms.core.steps import (
     stream_of,
 )
 from headrace.sdk.transforms.core.window_into import WindowInto
-from headrace.sdk.transforms.core.write import Write
 
 _log = logging.getLogger("headrace.sdk.compile")
 

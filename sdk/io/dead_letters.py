@@ -18,8 +18,8 @@ from headrace.sdk.functions.exception_guard import DEAD_LETTERS
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import DoOutputsTuple, PBegin, PCollection
 from headrace.sdk.model.special_outputs import TaggedOutput
+from headrace.sdk.transforms.core.low_level import Source
 from headrace.sdk.transforms.core.par_do import ParDo
-from headrace.sdk.transforms.core.source import Source
 
 
 class Failure(NamedTuple):

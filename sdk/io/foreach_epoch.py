@@ -16,7 +16,7 @@ from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.argument_checks import check_schema
 from headrace.sdk.io.columns.run_schema import RunSchema, with_schema
 from headrace.sdk.io.columns.source_columns import source_columns
-from headrace.sdk.transforms.core.write import Write
+from headrace.sdk.transforms.core.low_level import Write
 
 
 class ForeachEpoch(Write):

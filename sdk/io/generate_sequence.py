@@ -12,7 +12,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND, DurationTypes
 from headrace.sdk.io.timestamps import check_timestamp, now_micros, timestamps_of
-from headrace.sdk.transforms.core.source import Source
+from headrace.sdk.transforms.core.low_level import Source
 
 _BATCH = 10_000
 """Number of generated elements that are in memory at once."""

@@ -16,9 +16,8 @@ from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PBegin, PCollection
 from headrace.sdk.io.generate_sequence import Beat, TickInjector
 from headrace.sdk.io.timestamps import check_range, micros_of
+from headrace.sdk.transforms.core.low_level import Read, RunComputation
 from headrace.sdk.transforms.core.par_do import Map
-from headrace.sdk.transforms.core.run_computation import RunComputation
-from headrace.sdk.transforms.core.source import Read
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.windows import FixedWindows, GlobalWindows
 

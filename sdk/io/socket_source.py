@@ -14,7 +14,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MIN_TIMESTAMP, SECOND
 from headrace.sdk.io.timestamps import now_micros
-from headrace.sdk.transforms.core.source import Source
+from headrace.sdk.transforms.core.low_level import Source
 
 _AHEAD = 100_000
 """Greatest number of lines that wait for an epoch; the thread that reads pauses there."""

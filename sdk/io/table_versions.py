@@ -21,7 +21,7 @@ from headrace.sdk.io.files.reading.pieces import Pieces
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp, now_micros
-from headrace.sdk.transforms.core.source import Source
+from headrace.sdk.transforms.core.low_level import Source
 
 FileT = TypeVar("FileT")
 """A data file, as the table's format describes it."""

@@ -12,7 +12,7 @@ from headrace.sdk.graph.ptransform import PTransform, mapped
 from headrace.sdk.graph.pvalue import BasePipeline, DoOutputsTuple, PCollection
 from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.transforms.core.create import Create
-from headrace.sdk.transforms.core.write import Write
+from headrace.sdk.transforms.core.low_level import Write
 
 
 class EagerOutputs:

@@ -26,8 +26,8 @@ from headrace.sdk.recording.recording import (
     Value,
     WatermarkStep,
 )
+from headrace.sdk.transforms.core.low_level import Write
 from headrace.sdk.transforms.core.par_do import ParDo
-from headrace.sdk.transforms.core.write import Write
 from headrace.sdk.windows import BoundedWindow, GlobalWindow
 
 TimedValue = tuple[object, int]

@@ -33,8 +33,8 @@ from headrace.sdk.recording.recorded_step import (
 )
 from headrace.sdk.recording.recording import Recording, RecordingError, covers
 from headrace.sdk.recording.recording_log import JOIN_AT, RecordLog
+from headrace.sdk.transforms.core.low_level import RunComputation
 from headrace.sdk.transforms.core.par_do import Map
-from headrace.sdk.transforms.core.run_computation import RunComputation
 from headrace.sdk.transforms.core.steps import GROUPING, declared_state
 
 _WATERMARK = TypedMetricName("gauge", ENGINE, "watermark")

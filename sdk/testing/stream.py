@@ -12,7 +12,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Duration, DurationTypes, Timestamp, TimestampTypes
 from headrace.sdk.graph.pvalue import PBegin, PCollection
 from headrace.sdk.model.special_outputs import TimestampedValue, WindowedValue
-from headrace.sdk.transforms.core.source import Source
+from headrace.sdk.transforms.core.low_level import Source
 
 Outputs: TypeAlias = PCollection[object] | dict[str | None, PCollection[object]]
 

@@ -15,7 +15,7 @@ from headrace.lowlevel import CallSink
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, MemorySplit
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import SECOND
-from headrace.sdk.transforms.core.source import Source
+from headrace.sdk.transforms.core.low_level import Source
 from headrace.transforms.window import FixedWindows
 
 FOLDER = Path(os.environ.get("MISBEHAVIOUR", ""))

@@ -33,7 +33,7 @@ class Headrace:
         import headrace
         from headrace.lowlevel import CallSink
         from headrace.options.pipeline_options import PipelineOptions
-        from headrace.sdk.transforms.core.write import Write
+        from headrace.sdk.transforms.core.low_level import Write
 
         programs, rows = list(programs), []
         keep = CallSink(lambda epoch, came: rows.extend(row for row, _ in came))

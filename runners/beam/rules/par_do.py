@@ -26,8 +26,8 @@ from headrace.runners.beam.translation import Collection, Rule, Translation
 from headrace.sdk.functions import finalizers
 from headrace.sdk.functions.arguments import Side
 from headrace.sdk.graph.side_inputs import AsList
+from headrace.sdk.transforms.core.low_level import Write
 from headrace.sdk.transforms.core.par_do import Map, ParDo
-from headrace.sdk.transforms.core.write import Write
 
 
 def _par_do(made: Translation, step: AppliedPTransform) -> None:

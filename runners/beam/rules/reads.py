@@ -9,9 +9,9 @@ from headrace.runners.beam.functions.direct_fns import BeamPlainDoFn
 from headrace.runners.beam.io.parquet_rows import DictsOfTables, steps_of_rows
 from headrace.runners.beam.io.sources import ReadSourceBundle, SourceInjector, SplitBoundedSource
 from headrace.runners.beam.translation import Rule, Translation
+from headrace.sdk.transforms.core.low_level import Read
 from headrace.sdk.transforms.core.par_do import ParDo
 from headrace.sdk.transforms.core.reshuffle import Reshuffle
-from headrace.sdk.transforms.core.source import Read
 
 
 def _read(made: Translation, step: AppliedPTransform) -> None:

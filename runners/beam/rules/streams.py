@@ -19,8 +19,8 @@ from headrace.runners.beam.translation import Collection, Rule, Translation
 from headrace.runners.beam.windows import value_of_beam
 from headrace.sdk.model.special_outputs import TimestampedValue
 from headrace.sdk.testing.stream import ElementEvent, Event, ProcessingTimeEvent, TestStream, WatermarkEvent
+from headrace.sdk.transforms.core.low_level import RunComputation
 from headrace.sdk.transforms.core.par_do import Map
-from headrace.sdk.transforms.core.run_computation import RunComputation
 
 
 def _test_stream(made: Translation, step: AppliedPTransform) -> None:

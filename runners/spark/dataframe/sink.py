@@ -17,7 +17,7 @@ from headrace.runners.spark.releases import frame_of
 from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.columns.source_columns import source_columns
 from headrace.sdk.io.foreach_epoch import TableSink
-from headrace.sdk.transforms.core.write import Write
+from headrace.sdk.transforms.core.low_level import Write
 
 
 @named("TableSink")

@@ -21,9 +21,9 @@ from headrace.sdk.graph.pvalue import PCollection, Step
 from headrace.sdk.io.columns.run_schema import merged
 from headrace.sdk.io.dead_letters import SetApart
 from headrace.sdk.transforms.core.flatten import Flatten
+from headrace.sdk.transforms.core.low_level import Source
 from headrace.sdk.transforms.core.par_do import MultiParDo, ParDo
 from headrace.sdk.transforms.core.reshuffle import Shuffling
-from headrace.sdk.transforms.core.source import Source
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.transforms.schemas.fields import Field
 from headrace.sdk.transforms.schemas.group_by import ToRow

@@ -31,7 +31,7 @@ from headrace.sdk.io.database.statements import (
     check_paramstyle,
 )
 from headrace.sdk.io.epoch_sink import EpochSink, Run, SinkMark, WriteMode, changes_of, check_mode, net_of, row_of
-from headrace.sdk.transforms.core.write import Write
+from headrace.sdk.transforms.core.low_level import Write
 
 Connect: TypeAlias = Callable[[], Connection]
 """A function that opens a connection of DB-API 2."""

@@ -26,7 +26,7 @@ from headrace.sdk.io.delta.delta_table import DeltaError, TableLocation, arrow_s
 from headrace.sdk.io.epoch_sink import EpochSink, Run, SinkMark, WriteMode
 from headrace.sdk.io.files.durable_files import keep_files
 from headrace.sdk.io.files.filesystem import Path, absolute
-from headrace.sdk.transforms.core.write import Write
+from headrace.sdk.transforms.core.low_level import Write
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

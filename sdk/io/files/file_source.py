@@ -20,7 +20,7 @@ from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector
 from headrace.sdk.io.files.reading.file_injector import FileInjector
 from headrace.sdk.io.files.reading.pieces import FileFormat, FileReading, InferringFormat
 from headrace.sdk.io.timestamps import TimestampOf, ahead_micros, check_timestamp, delay_micros
-from headrace.sdk.transforms.core.source import Source
+from headrace.sdk.transforms.core.low_level import Source
 
 BATCH = 10_000
 """Number of records that are in memory at once while a file is read."""

@@ -17,8 +17,8 @@ from headrace.sdk.io.files.fileio import EmptyMatchTreatment, MatchAll, matching
 from headrace.sdk.io.files.filesystems import BeamIOError, FileMetadata
 from headrace.sdk.io.periodic import PeriodicImpulse
 from headrace.sdk.io.timestamps import micros_of, now_micros
+from headrace.sdk.transforms.core.low_level import Read
 from headrace.sdk.transforms.core.par_do import Map
-from headrace.sdk.transforms.core.source import Read
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.windows import FixedWindows
 

@@ -19,11 +19,11 @@ from headrace.sdk.io.files.file_source import FileSource
 from headrace.sdk.io.files.output_files import PaneMark, StagedFile
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
+from headrace.sdk.transforms.core.low_level import Write
 from headrace.sdk.transforms.core.par_do import FlatMap, Map, ParDo
 from headrace.sdk.transforms.core.reshuffle import ReshufflePerKey
 from headrace.sdk.transforms.core.steps import GROUPING, runs_by_key
 from headrace.sdk.transforms.core.window_into import WindowInto
-from headrace.sdk.transforms.core.write import Write
 from headrace.sdk.transforms.util.changelog import may_retract
 from headrace.sdk.triggers import DefaultTrigger
 from headrace.sdk.windows import BoundedWindow, GlobalWindow, GlobalWindows

@@ -41,7 +41,7 @@ from headrace.sdk.io.iceberg.pyiceberg_private import (
     transaction_of,
     written_files,
 )
-from headrace.sdk.transforms.core.write import Write
+from headrace.sdk.transforms.core.low_level import Write
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression

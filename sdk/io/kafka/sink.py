@@ -33,7 +33,7 @@ from headrace.sdk.io.kafka.client import (
     reason_of,
 )
 from headrace.sdk.io.kafka.record import KafkaRecord, Serializer, serializer_of
-from headrace.sdk.transforms.core.write import Write
+from headrace.sdk.transforms.core.low_level import Write
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Producer

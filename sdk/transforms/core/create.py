@@ -16,7 +16,7 @@ from headrace.lowlevel.time import MIN_TIMESTAMP, Timestamp
 from headrace.sdk.graph.pvalue import PBegin, PCollection
 from headrace.sdk.model.row import Row
 from headrace.sdk.model.special_outputs import TimestampedValue
-from headrace.sdk.transforms.core.source import Source
+from headrace.sdk.transforms.core.low_level import Source
 from headrace.sdk.typehints.hints import element
 from headrace.sdk.typehints.values import type_of_all
 

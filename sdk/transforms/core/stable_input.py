@@ -18,8 +18,8 @@ from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.graph.side_inputs import AsSideInput
 from headrace.sdk.model.special_outputs import WindowedValue
+from headrace.sdk.transforms.core.low_level import RunComputation
 from headrace.sdk.transforms.core.par_do import ParDo
-from headrace.sdk.transforms.core.run_computation import RunComputation
 
 Collection = PCollection[object]
 

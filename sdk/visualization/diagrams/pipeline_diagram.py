@@ -9,12 +9,10 @@ from headrace.lowlevel.time import Duration, Timestamp
 from headrace.sdk.compiler.collection_graph import CollectionGraph
 from headrace.sdk.graph.ptransform import is_of_engine
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
+from headrace.sdk.transforms.core.low_level import RunComputation, Source, Write
 from headrace.sdk.transforms.core.reshuffle import Shuffling
-from headrace.sdk.transforms.core.run_computation import RunComputation
-from headrace.sdk.transforms.core.source import Source
 from headrace.sdk.transforms.core.steps import GROUPING, runs_by_key, side_inputs_of
 from headrace.sdk.transforms.core.window_into import WindowInto
-from headrace.sdk.transforms.core.write import Write
 from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, StepKind, mermaid
 from headrace.sdk.visualization.diagrams.svg import svg
 from headrace.sdk.windows.windowing import Windowing

@@ -16,7 +16,7 @@ from apache_beam.transforms import core
 from headrace.lowlevel.sinks.sink import CallSink
 from headrace.runners.beam.rules import RULES
 from headrace.runners.beam.translation import Translation
-from headrace.sdk.transforms.core.write import Write
+from headrace.sdk.transforms.core.low_level import Write
 
 
 class _Result:

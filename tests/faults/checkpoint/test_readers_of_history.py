@@ -28,7 +28,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.foreach_epoch import ForeachEpoch
 from headrace.sdk.recording.checkpoint_recording import recording_at
-from headrace.sdk.transforms.core.source import Read
+from headrace.sdk.transforms.core.low_level import Read
 from headrace.transforms.window import FixedWindows
 from headrace.ui.pipelines import StoredPipeline
 from tests.depth import examples

@@ -18,7 +18,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.recording import Recording
 from headrace.runners.interactive import interactive_beam as ib
 from headrace.sdk.pipeline.pipeline import FULL
-from headrace.sdk.transforms.core.source import Source
+from headrace.sdk.transforms.core.low_level import Source
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.window import FixedWindows, IntervalWindow, TimestampedValue
 from tests.unit.sdk.operators.splittable.test_splittable_par_do import Ticks

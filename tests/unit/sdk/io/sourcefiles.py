@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headrace.lowlevel.injectors.injector import Delivery
 from headrace.runners.local.scheduler import Scheduler
-from headrace.sdk.transforms.core.source import Source
+from headrace.sdk.transforms.core.low_level import Source
 
 Rows = list[list[tuple[object, int]]]
 

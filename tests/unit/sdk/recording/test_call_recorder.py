@@ -12,7 +12,7 @@ from headrace.lowlevel import BoundedInjector, Computation, Context, Record, Tim
 from headrace.lowlevel.time import SECOND
 from headrace.recording import RecordingError, StepRecording, record_topology
 from headrace.runners.local import LocalRunner
-from headrace.sdk.transforms.core.run_computation import RunComputation
+from headrace.sdk.transforms.core.low_level import RunComputation
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.timeutil import TimeDomain as Domain
 from headrace.transforms.userstate import CombiningValueStateSpec, TimerSpec, on_timer

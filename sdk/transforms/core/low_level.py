@@ -1,18 +1,77 @@
-"""What: a MillWheel computation as a transform of a pipeline."""
+"""What: parts of a MillWheel topology as transforms: injectors (`Read`), computations, and sinks (`Write`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from headrace.lowlevel.code_pickling import shipped
+from headrace.lowlevel.injectors.injector import Injector
 from headrace.lowlevel.records.record import KeyExtractor
+from headrace.lowlevel.sinks.sink import Sink
 from headrace.lowlevel.topology.computation import Computation
 from headrace.sdk.graph.ptransform import PTransform, collections_of
-from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.pvalue import PBegin, PCollection, PDone, PValue
 from headrace.sdk.model.element_form import ElementForm, plain_form
 from headrace.sdk.windows.windowing import Windowing
 
 Outputs = PCollection[object] | dict[str, PCollection[object]]
+
+
+class Source(PTransform[PBegin, PCollection[object]]):
+    """Base of the transforms that read input; a subclass defines `injector`."""
+
+    is_bounded = True
+    """Whether the input has an end."""
+
+    def injector(self) -> Injector:
+        """The injector, which reads records and gives the watermark; it is made when the pipeline is compiled."""
+        raise TypeError(f"{type(self).__name__} does not define injector(self)")
+
+    def arrow_schema(self) -> pa.Schema | None:
+        """The names and types of the elements' fields, as the input declares them; None if it does not.
+
+        It is called on the driver when a run begins, and raises no error for an input that cannot be read: the run
+        does. A field of the type `null` has a type that is not known.
+        """
+        return None
+
+    def injector_of(self, tag: str | None) -> Injector:
+        """The injector of the output with a tag; sources with several outputs override this method."""
+        return self.injector()
+
+    def expand(self, inputs: PBegin) -> PCollection[object]:
+        """A collection in the global window."""
+        if not isinstance(inputs, PBegin):
+            raise TypeError(
+                f"{self.label} begins a pipeline, so it cannot take {inputs!r:.80}; apply it to the pipeline"
+            )
+        return PCollection(inputs.pipeline, is_bounded=self.is_bounded)
+
+
+class Read(Source):
+    """A collection of the records of an injector.
+
+    >>> import headrace as beam
+    >>> from headrace.lowlevel import BoundedInjector
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | Read(BoundedInjector([("red", 5_000_000)])) | beam.Map(print)
+    red
+
+    Args:
+        injector: Any injector of the low level; its records become elements, with the same values and timestamps.
+        is_bounded: Whether the input has an end.
+    """
+
+    def __init__(self, injector: Injector, is_bounded: bool = True) -> None:
+        super().__init__()
+        self._injector = injector
+        self.is_bounded = is_bounded
+
+    def injector(self) -> Injector:
+        """The given injector."""
+        return self._injector
 
 
 class RunComputation(PTransform[object, Outputs]):
@@ -96,3 +155,38 @@ def _several(key: object) -> list[KeyExtractor]:
     if callable(key):
         return [key]
     return list(key) if isinstance(key, Sequence) and not isinstance(key, str) else []
+
+
+class Write(PTransform[PCollection[object], PValue]):
+    """Passes elements with their timestamps to a sink after the commit of the epoch that made them.
+
+    Outputs of a `DoFn` with `strong_productions = False` are passed to the sink at once; the sink must support that, as
+    `SendSink` does.
+
+    >>> import headrace as beam
+    >>> from headrace.lowlevel import CallSink
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(["red"]) | Write(CallSink(lambda epoch, rows: print([row for row, _ in rows])))
+    ['red']
+
+    Args:
+        sink: Any sink of the low level, such as `CallSink(function)`.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__()
+        self._sink = sink
+
+    def sink(self) -> Sink:
+        """The given sink."""
+        return self._sink
+
+    def is_whole(self, inputs: Sequence[PValue]) -> bool:
+        """Whether the sink receives the elements of these inputs; False if `expand` applies other steps instead."""
+        return True
+
+    def expand(self, inputs: PCollection[object]) -> PValue:
+        """The end of a pipeline's branch."""
+        if not isinstance(inputs, PCollection):
+            raise TypeError(f"{self.label} was applied to {inputs!r:.200}; apply it to a collection")
+        return PDone(inputs.pipeline)
