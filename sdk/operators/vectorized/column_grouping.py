@@ -11,7 +11,7 @@ changed. In both modes, the cost of an epoch does not depend on the size of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -19,15 +19,14 @@ import numpy as np
 from headrace.lowlevel.columnar.key_columns import Numbers, first_indices
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.stored_names import named
-from headrace.lowlevel.topology.computation import IntervalContext
+from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner, combiner_signature
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.combining.session_runs import Flags
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_assignment import LiftedNamespaces
-from headrace.sdk.operators.vectorized.base import ColumnCombining
 from headrace.sdk.operators.vectorized.eligibility import size_of
 from headrace.sdk.operators.vectorized.pane_output import PaneOutput
 from headrace.sdk.operators.vectorized.state.segment_formats import PartFormat, WakeFormat, WindowFormat
@@ -47,7 +46,40 @@ from headrace.sdk.operators.vectorized.state.window_table import (
 )
 from headrace.sdk.operators.vectorized.state_migration import TAKEN, lines_of
 from headrace.sdk.operators.vectorized.trigger_kernel import Firing, Panes
-from headrace.sdk.windows.windowing import Windowing
+from headrace.sdk.windows.windowing import Windowing, windowing_signature
+
+
+@named("ColumnCombining")
+class ColumnCombining(IntervalComputation):
+    """Combines the values of all keys of an interval at once; subclasses implement the assignment of windows.
+
+    Args:
+        config: Configuration of the grouping.
+        combine: A CombineFn for which `reducers_of` gives reducers.
+        reducers: The reducers of `combine`.
+        output_stream: Stream to which panes are sent, in the form FIRED.
+    """
+
+    def __init__(self, config: GroupingConfig, combine: Combiner, reducers: Reducers, output_stream: str) -> None:
+        self._config, self._combine, self._reducers = config, combine, reducers
+        self._output_stream = output_stream
+
+    def setup(self) -> None:
+        """Set the CombineFn up."""
+        self._combine.setup()
+
+    def teardown(self) -> None:
+        """Tear the CombineFn down."""
+        self._combine.teardown()
+
+    def has_teardown(self) -> bool:
+        """Whether `teardown` of the CombineFn does anything."""
+        return self._combine.has_teardown()
+
+    def state_signature(self) -> Mapping[str, str]:
+        """The signature of a `Grouping`, because each of the two can read the state that the other has stored."""
+        contents = {"contents": self._config.contents.kind}
+        return {**windowing_signature(self._config.windowing), **combiner_signature(self._combine), **contents}
 
 
 class _Windows(NamedTuple):

@@ -26,7 +26,7 @@ from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers, whole_numbers
 from headrace.sdk.operators.combining.session_lifting import SessionParts, kept_of
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
-from headrace.sdk.operators.vectorized.base import ColumnCombining
+from headrace.sdk.operators.vectorized.column_grouping import ColumnCombining
 from headrace.sdk.operators.vectorized.pane_output import PaneOutput
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
 from headrace.sdk.operators.vectorized.state.segment_formats import SessionFormat
