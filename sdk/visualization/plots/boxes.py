@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from headrace.sdk.recording.recording import Arrival, RecordedPane, StepRecording
 from headrace.sdk.visualization.plots.axis import Axis
 from headrace.sdk.visualization.plots.downsampling import MOST_BOXES, even_sample
-from headrace.sdk.visualization.plots.label_placement import GAP, Labels, Rectangle, width_of
-from headrace.sdk.visualization.plots.labels import retracted_label, value_label
+from headrace.sdk.visualization.plots.labels import GAP, Labels, Rectangle, retracted_label, value_label, width_of
 from headrace.sdk.visualization.plots.style import VALUE
 
 _FEW = 20

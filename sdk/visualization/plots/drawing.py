@@ -14,8 +14,7 @@ from headrace.sdk.recording.recording import RecordedPane
 from headrace.sdk.visualization.plots import style
 from headrace.sdk.visualization.plots.axis import brief_time
 from headrace.sdk.visualization.plots.boxes import PaneBox
-from headrace.sdk.visualization.plots.label_placement import Rectangle
-from headrace.sdk.visualization.plots.labels import item_label, value_label
+from headrace.sdk.visualization.plots.labels import Rectangle, item_label, value_label
 from headrace.sdk.visualization.plots.marks import Bar, Bell, Flag
 from headrace.sdk.visualization.plots.panel import LINE, Panel
 from headrace.sdk.visualization.plots.scene import Dot, Scene

@@ -26,7 +26,7 @@ from matplotlib.transforms import Affine2D
 
 from headrace.sdk.visualization.plots import style
 from headrace.sdk.visualization.plots.drawing import drawing, legend, legend_size
-from headrace.sdk.visualization.plots.label_placement import GAP, width_of
+from headrace.sdk.visualization.plots.labels import GAP, width_of
 from headrace.sdk.visualization.plots.panel import LINE, Panel
 from headrace.sdk.visualization.plots.scene import Scene
 from headrace.sdk.visualization.plots.style import DPI, LOOKS, PATTERNS, points

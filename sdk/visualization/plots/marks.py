@@ -10,8 +10,7 @@ from headrace.sdk.recording.recording import FiredTimer, Production
 from headrace.sdk.recording.state_snapshot import StateSnapshot
 from headrace.sdk.visualization.plots.axis import Axis, brief_time
 from headrace.sdk.visualization.plots.downsampling import even_sample, visible_items
-from headrace.sdk.visualization.plots.label_placement import Rectangle, width_of
-from headrace.sdk.visualization.plots.labels import fitted_text, printable_text, value_label
+from headrace.sdk.visualization.plots.labels import Rectangle, fitted_text, printable_text, value_label, width_of
 from headrace.sdk.visualization.plots.style import FLAG
 
 _POLE, _FLAG_HEIGHT = 11.0, 19.0

@@ -13,8 +13,7 @@ from headrace.sdk.visualization.plots import downsampling, marks, watermark_line
 from headrace.sdk.visualization.plots.axis import Axis
 from headrace.sdk.visualization.plots.boxes import Boxes, PaneBox
 from headrace.sdk.visualization.plots.downsampling import visible_items
-from headrace.sdk.visualization.plots.label_placement import Labels, Rectangle
-from headrace.sdk.visualization.plots.labels import item_label
+from headrace.sdk.visualization.plots.labels import Labels, Rectangle, item_label
 from headrace.sdk.visualization.plots.marks import Bar, Bell, Flag
 from headrace.sdk.visualization.plots.watermark_lines import Point
 

@@ -31,7 +31,7 @@ from headrace.recording import (
 )
 from headrace.sdk.recording.state_snapshot import OpenWindow, StateSnapshot, WaitingTimer
 from headrace.sdk.visualization.plots.drawing import drawing
-from headrace.sdk.visualization.plots.label_placement import GAP, Rectangle, text_rectangle
+from headrace.sdk.visualization.plots.labels import GAP, Rectangle, text_rectangle
 from headrace.sdk.visualization.plots.panel import panels
 from headrace.sdk.visualization.plots.scene import Scene, Spans, scene
 from headrace.sdk.visualization.plots.style import VALUE
