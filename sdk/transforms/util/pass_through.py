@@ -17,10 +17,10 @@ from headrace.sdk.windows import GlobalWindow, IntervalWindow
 
 _log = logging.getLogger("headrace.sdk.transforms.util.log_elements")
 Collection = PCollection[object]
-Consumer = PTransform[Collection, object] | Callable[[Collection], object]
+Consumer = PTransform[PCollection[object], object] | Callable[[PCollection[object]], object]
 
 
-class LogElements(PTransform[Collection, Collection]):
+class LogElements(PTransform[PCollection[object], PCollection[object]]):
     """Writes each element on the worker that processes the element, and passes the element on unchanged.
 
     Args:
@@ -52,7 +52,7 @@ class LogElements(PTransform[Collection, Collection]):
         super().__init__(label)
         self._write = _Write(prefix, with_timestamp, with_window, level, with_pane_info, use_epoch_time)
 
-    def expand(self, inputs: Collection) -> Collection:
+    def expand(self, inputs: PCollection[object]) -> PCollection[object]:
         """A collection of the same elements."""
         look = self._write.in_its_window if self._write.with_window else self._write.anywhere
         return inputs | Map(look)
@@ -113,7 +113,7 @@ def _instant(timestamp: Timestamp) -> str:
         return f"{timestamp.seconds()} seconds since 1970"
 
 
-class Tee(PTransform[Collection, Collection]):
+class Tee(PTransform[PCollection[object], PCollection[object]]):
     """Applies further transforms to its input, and outputs the input itself.
 
     Args:
@@ -137,7 +137,7 @@ class Tee(PTransform[Collection, Collection]):
                 raise TypeError(f"Tee takes transforms and functions of a collection, got {consumer!r:.200}")
         self._consumers = consumers
 
-    def expand(self, inputs: Collection) -> Collection:
+    def expand(self, inputs: PCollection[object]) -> PCollection[object]:
         """The input itself."""
         for consumer in self._consumers:
             _ = inputs | (consumer if isinstance(consumer, PTransform) else ptransform_fn(consumer)())
