@@ -406,6 +406,24 @@ class Combiner(Protocol):
         """The accumulator without an element that was added; requires `has_inverse`."""
 
 
+class RunsCombiner:
+    """Mixin of computations that run a CombineFn: they set it up, and tear it down."""
+
+    _combine: Combiner
+
+    def setup(self) -> None:
+        """Set the CombineFn up."""
+        self._combine.setup()
+
+    def teardown(self) -> None:
+        """Tear the CombineFn down."""
+        self._combine.teardown()
+
+    def has_teardown(self) -> bool:
+        """Whether `teardown` of the CombineFn does anything."""
+        return self._combine.has_teardown()
+
+
 def private_copy(value: object) -> object:
     """A copy of a value that no other object refers to; the value itself if its type is immutable."""
     if type(value) in _UNCHANGING:

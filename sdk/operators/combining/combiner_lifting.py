@@ -18,7 +18,7 @@ from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.lowlevel.user_errors import failed_step
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner, RunsCombiner
 from headrace.sdk.combinefns.composite import GlobalWindowMark, SkippingMarks
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import reducers_of
@@ -108,7 +108,7 @@ def liftable(windowing: Windowing, form: GroupingInputForm = GroupingInputForm.P
 
 
 @named("LiftedCombine")
-class LiftedCombine(InlineComputation):
+class LiftedCombine(RunsCombiner, InlineComputation):
     """Combines the elements of each key and window of a bundle; its output is the lifted input of a `Grouping`.
 
     Input values are pairs of key and payload, in the form `input_form`. Raises ValueError if the windowing is not
@@ -140,18 +140,6 @@ class LiftedCombine(InlineComputation):
     def is_pure(self) -> bool:
         """Whether the engine combines the elements without calls of the CombineFn."""
         return self._reducers is not None
-
-    def setup(self) -> None:
-        """Set the CombineFn up."""
-        self._combine.setup()
-
-    def teardown(self) -> None:
-        """Tear the CombineFn down."""
-        self._combine.teardown()
-
-    def has_teardown(self) -> bool:
-        """Whether `teardown` of the CombineFn does anything."""
-        return self._combine.has_teardown()
 
     def start_bundle(self) -> None:
         """Remove the elements of an aborted bundle."""

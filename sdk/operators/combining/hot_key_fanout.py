@@ -15,7 +15,7 @@ from typing import TypeAlias, cast
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import BundleComputation, Context, InlineComputation
-from headrace.sdk.combinefns.combine_fn import Combiner, Fanout
+from headrace.sdk.combinefns.combine_fn import Combiner, Fanout, RunsCombiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.window_assignment import sorter
 from headrace.sdk.windows import TimestampCombiner
@@ -58,7 +58,7 @@ class Spread(InlineComputation):
 
 
 @named("Shards")
-class Shards(BundleComputation):
+class Shards(RunsCombiner, BundleComputation):
     """Combines the elements of a shard and bundle by window, for a `Grouping` with inputs of this `output_form`.
 
     Args:
@@ -86,18 +86,6 @@ class Shards(BundleComputation):
     def state_signature(self) -> Mapping[str, str]:
         """Return an empty mapping, because there is no state."""
         return {}
-
-    def setup(self) -> None:
-        """Set the CombineFn up."""
-        self._combine.setup()
-
-    def teardown(self) -> None:
-        """Tear the CombineFn down."""
-        self._combine.teardown()
-
-    def has_teardown(self) -> bool:
-        """Whether `teardown` of the CombineFn does anything."""
-        return self._combine.has_teardown()
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
         """Combine the records of a shard and send the results."""

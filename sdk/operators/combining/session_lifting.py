@@ -17,7 +17,7 @@ from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named, stored_as
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import InlineComputation
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import Combiner, RunsCombiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
 from headrace.sdk.operators.combining.combine_buffer import Addends, addends_of, addends_of_pairs
@@ -66,7 +66,7 @@ class SessionParts:
 
 
 @named("SessionLifting")
-class SessionLifting(InlineComputation):
+class SessionLifting(RunsCombiner, InlineComputation):
     """Combines the elements of a bundle that have one key and are less than a gap apart, for a `ColumnSessions`.
 
     Args:
@@ -91,18 +91,6 @@ class SessionLifting(InlineComputation):
     def is_pure(self) -> bool:
         """See `InlineComputation`: the engine combines in place of the CombineFn."""
         return True
-
-    def setup(self) -> None:
-        """Set the CombineFn up."""
-        self._combine.setup()
-
-    def teardown(self) -> None:
-        """Tear the CombineFn down."""
-        self._combine.teardown()
-
-    def has_teardown(self) -> bool:
-        """Whether `teardown` of the CombineFn does anything."""
-        return self._combine.has_teardown()
 
     def begin_bundle(self, watermark: int) -> None:
         """Remove the elements of an aborted bundle; elements whose own window has ended at `watermark` are late."""

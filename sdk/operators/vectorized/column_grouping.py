@@ -21,7 +21,7 @@ from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
-from headrace.sdk.combinefns.combine_fn import Combiner, combiner_signature
+from headrace.sdk.combinefns.combine_fn import Combiner, RunsCombiner, combiner_signature
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.combining.session_runs import Flags
@@ -50,7 +50,7 @@ from headrace.sdk.windows.windowing import Windowing, windowing_signature
 
 
 @named("ColumnCombining")
-class ColumnCombining(IntervalComputation):
+class ColumnCombining(RunsCombiner, IntervalComputation):
     """Combines the values of all keys of an interval at once; subclasses implement the assignment of windows.
 
     Args:
@@ -63,18 +63,6 @@ class ColumnCombining(IntervalComputation):
     def __init__(self, config: GroupingConfig, combine: Combiner, reducers: Reducers, output_stream: str) -> None:
         self._config, self._combine, self._reducers = config, combine, reducers
         self._output_stream = output_stream
-
-    def setup(self) -> None:
-        """Set the CombineFn up."""
-        self._combine.setup()
-
-    def teardown(self) -> None:
-        """Tear the CombineFn down."""
-        self._combine.teardown()
-
-    def has_teardown(self) -> bool:
-        """Whether `teardown` of the CombineFn does anything."""
-        return self._combine.has_teardown()
 
     def state_signature(self) -> Mapping[str, str]:
         """The signature of a `Grouping`, because each of the two can read the state that the other has stored."""
