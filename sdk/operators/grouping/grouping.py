@@ -33,7 +33,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.topology.computation import BundleComputation, Context, IntervalContext
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
-from headrace.sdk.combinefns.combine_fn import Combiner, combiner_signature
+from headrace.sdk.combinefns.combine_fn import Combiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS, is_retraction
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
@@ -52,7 +52,7 @@ from headrace.sdk.triggers import FINISHED
 from headrace.sdk.windows import TimestampCombiner
 from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
 from headrace.sdk.windows.window_namespace import WindowNamespace
-from headrace.sdk.windows.windowing import Windowing, windowing_signature
+from headrace.sdk.windows.windowing import Windowing
 
 StateMigration: TypeAlias = Callable[[GroupingConfig, Combiner | None, IntervalContext], None]
 """Stores the windows that the vectorized implementation has for an interval as the records of a `Grouping`."""
@@ -113,9 +113,8 @@ class Grouping(BundleComputation):
         return self._combine is not None and self._combine.has_teardown()
 
     def state_signature(self) -> Mapping[str, str]:
-        """Windows, trigger, combiner, and the kind of the windows' contents."""
-        contents = {"contents": self._config.contents.kind}
-        return {**windowing_signature(self._config.windowing), **combiner_signature(self._combine), **contents}
+        """See `GroupingConfig`."""
+        return self._config.state_signature(self._combine)
 
     def take_over(self, context: IntervalContext) -> None:
         """Store the state of a vectorized grouping as records of this one."""

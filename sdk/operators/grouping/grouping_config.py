@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.sdk.combinefns.combine_fn import Combiner, has_inverse
+from headrace.sdk.combinefns.combine_fn import Combiner, combiner_signature, has_inverse
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.window_contents import (
     Contents,
@@ -15,7 +15,7 @@ from headrace.sdk.operators.grouping.window_contents import (
 )
 from headrace.sdk.triggers import AccumulationMode, Trigger
 from headrace.sdk.windows.window_namespace import WindowNamespaces
-from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior, Windowing
+from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior, Windowing, windowing_signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,14 @@ class GroupingConfig:
             retracting=windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING,
             takes_back=takes_back,
         )
+
+    def state_signature(self, combine: Combiner | None) -> dict[str, str]:
+        """Windows, trigger, combiner, and the kind of the windows' contents.
+
+        It is the same for a `Grouping` and for vectorized groupings, as each can read the state that another has stored.
+        """
+        contents = {"contents": self.contents.kind}
+        return {**windowing_signature(self.windowing), **combiner_signature(combine), **contents}
 
 
 def _retractable(combine: Combiner | None, merging: bool) -> Contents:

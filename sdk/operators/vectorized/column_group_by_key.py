@@ -25,7 +25,6 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
 from headrace.lowlevel.vectorized.blocks_by_key import without_duplicates
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
-from headrace.sdk.combinefns.combine_fn import combiner_signature
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_assignment import payloads_of, sorter
@@ -51,7 +50,7 @@ from headrace.sdk.operators.vectorized.state_migration import elements_of_record
 from headrace.sdk.windows import BoundedWindow, GlobalWindow, IntervalWindow
 from headrace.sdk.windows.slices import slices_of
 from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
-from headrace.sdk.windows.windowing import Windowing, windowing_signature
+from headrace.sdk.windows.windowing import Windowing
 
 _DUE_AT_ONCE = 64 << 20
 """Number of bytes in segments from which on the keys of due windows are processed part by part."""
@@ -77,9 +76,8 @@ class ColumnGroupByKey(IntervalComputation):
         self._sort = sorter(windowing, GroupingInputForm.WINDOWED, self._config.namespaces)
 
     def state_signature(self) -> Mapping[str, str]:
-        """The signature of a `Grouping`, because each of the two can read the state that the other has stored."""
-        contents = {"contents": self._config.contents.kind}
-        return {**windowing_signature(self._config.windowing), **combiner_signature(None), **contents}
+        """See `GroupingConfig`."""
+        return self._config.state_signature(None)
 
     def process_interval(self, blocks: list[Block], context: IntervalContext) -> None:
         """See `IntervalComputation`."""

@@ -21,7 +21,7 @@ from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
-from headrace.sdk.combinefns.combine_fn import Combiner, RunsCombiner, combiner_signature
+from headrace.sdk.combinefns.combine_fn import Combiner, RunsCombiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.combining.session_runs import Flags
@@ -46,7 +46,7 @@ from headrace.sdk.operators.vectorized.state.window_table import (
 )
 from headrace.sdk.operators.vectorized.state_migration import TAKEN, lines_of
 from headrace.sdk.operators.vectorized.trigger_kernel import Firing, Panes
-from headrace.sdk.windows.windowing import Windowing, windowing_signature
+from headrace.sdk.windows.windowing import Windowing
 
 
 @named("ColumnCombining")
@@ -65,9 +65,8 @@ class ColumnCombining(RunsCombiner, IntervalComputation):
         self._output_stream = output_stream
 
     def state_signature(self) -> Mapping[str, str]:
-        """The signature of a `Grouping`, because each of the two can read the state that the other has stored."""
-        contents = {"contents": self._config.contents.kind}
-        return {**windowing_signature(self._config.windowing), **combiner_signature(self._combine), **contents}
+        """See `GroupingConfig`."""
+        return self._config.state_signature(self._combine)
 
 
 class _Windows(NamedTuple):
