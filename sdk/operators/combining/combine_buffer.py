@@ -86,11 +86,11 @@ class Addends(NamedTuple):
     times: Times
 
 
-class Tally:
+class CombineBuffer:
     """Buffers columns of elements until they are combined."""
 
-    def __init__(self, reducers: Reducers, slices: Slices) -> None:
-        self._reducers, self._slices = reducers, slices
+    def __init__(self, reducers: Reducers) -> None:
+        self._reducers = reducers
         self.clear()
 
     def clear(self) -> None:
@@ -98,6 +98,7 @@ class Tally:
         self.size = 0
         """Number of elements in the buffer."""
         self._bound = 0
+        """Upper bound of the absolute value of all sums over the elements."""
         self._added: list[Addends] = []
 
     def takes(self, addends: Addends) -> bool:
@@ -115,29 +116,34 @@ class Tally:
         self._bound += self._reducers.bound(addends.values)
         self.size += len(addends.times)
 
-    def drain(self) -> ColumnBatch | None:
-        """Combine and remove all elements: one row for each key and slice, in the shape `Lifted`; None for no elements.
-
-        The timestamp of a row is that of its first element.
-        """
+    def drain(self) -> Addends | None:
+        """Remove all elements, and return them; None for no elements."""
         if not self.size:
             return None
-        key = self._added[0].key
-        keys = [pa.concat_arrays(parts) for parts in zip(*(each.keys for each in self._added), strict=True)]
-        values = [np.concatenate(parts) for parts in zip(*(each.values for each in self._added), strict=True)]
-        times = np.concatenate([each.times for each in self._added])
+        added = self._added
+        keys = [pa.concat_arrays(parts) for parts in zip(*(each.keys for each in added), strict=True)]
+        values = [np.concatenate(parts) for parts in zip(*(each.values for each in added), strict=True)]
+        times = np.concatenate([each.times for each in added])
         self.clear()
-        distinct, slices = np.unique(self._slices.starts(times), return_inverse=True)
-        groups, names = dense(numbered(keys) * len(distinct) + slices.reshape(-1))
-        count = len(names)
-        first = first_indices(groups, count)
-        kept = self._reducers.reduced(groups, count, values)
-        counts = np.bincount(groups, minlength=count)
-        places = of_numbers(first)
-        columns = [*(column.take(places) for column in keys), of_numbers(distinct[names % len(distinct)])]
-        columns += [of_numbers(column) for column in (*kept, counts)]
-        table = pa.RecordBatch.from_arrays(columns, [f"f{number}" for number in range(len(columns))])
-        return ColumnBatch(table, times[first], Lifted(key, self._reducers, self._slices))
+        return Addends(added[0].key, keys, values, times)
+
+
+def combined(addends: Addends, reducers: Reducers, slices: Slices) -> ColumnBatch:
+    """Combine elements, at least one: one row for each key and slice, in the shape `Lifted`.
+
+    The timestamp of a row is that of its first element.
+    """
+    distinct, numbers = np.unique(slices.starts(addends.times), return_inverse=True)
+    groups, names = dense(numbered(addends.keys) * len(distinct) + numbers.reshape(-1))
+    count = len(names)
+    first = first_indices(groups, count)
+    kept = reducers.reduced(groups, count, addends.values)
+    counts = np.bincount(groups, minlength=count)
+    places = of_numbers(first)
+    columns = [*(column.take(places) for column in addends.keys), of_numbers(distinct[names % len(distinct)])]
+    columns += [of_numbers(column) for column in (*kept, counts)]
+    table = pa.RecordBatch.from_arrays(columns, [f"f{number}" for number in range(len(columns))])
+    return ColumnBatch(table, addends.times[first], Lifted(addends.key, reducers, slices))
 
 
 def addends_of(batch: ColumnBatch, reducers: Reducers) -> Addends | None:

@@ -22,7 +22,7 @@ from headrace.sdk.combinefns.combine_fn import Combiner, RunsCombiner
 from headrace.sdk.combinefns.composite import GlobalWindowMark, SkippingMarks
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import reducers_of
-from headrace.sdk.operators.combining.combine_buffer import Tally, addends_of, addends_of_pairs
+from headrace.sdk.operators.combining.combine_buffer import CombineBuffer, addends_of, addends_of_pairs, combined
 from headrace.sdk.windows import BoundedWindow, TimestampCombiner
 from headrace.sdk.windows.slices import Slices, slice_starts, slices_of
 from headrace.sdk.windows.window_namespace import WindowNamespace, WindowNamespaces
@@ -133,7 +133,7 @@ class LiftedCombine(RunsCombiner, InlineComputation):
         self._slices = slices_of(windowing) if input_form is GroupingInputForm.PLAIN else None
         self._reducers = reducers_of(combine)
         self._skips_marks = isinstance(combine, SkippingMarks)
-        self._tally = Tally(self._reducers, self._slices) if self._reducers and self._slices else None
+        self._buffer = CombineBuffer(self._reducers) if self._reducers and self._slices else None
         self._groups = _Groups(combine, key_coder, step)
 
     @property
@@ -144,8 +144,8 @@ class LiftedCombine(RunsCombiner, InlineComputation):
     def start_bundle(self) -> None:
         """Remove the elements of an aborted bundle."""
         self._groups.clear()
-        if self._tally is not None:
-            self._tally.clear()
+        if self._buffer is not None:
+            self._buffer.clear()
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
         """Combine the elements of a batch with those of the bundle so far; send accumulators if there are many."""
@@ -160,7 +160,7 @@ class LiftedCombine(RunsCombiner, InlineComputation):
                 keys, payloads = list(map(itemgetter(0), pairs)), list(map(itemgetter(1), pairs))
                 self._groups.add(keys, payloads, slice_starts(self._slices, batch.timestamps), batch.timestamps)
         self._groups.fold()
-        if len(self._groups) >= MOST_GROUPS or (self._tally is not None and self._tally.size >= MOST_ELEMENTS):
+        if len(self._groups) >= MOST_GROUPS or (self._buffer is not None and self._buffer.size >= MOST_ELEMENTS):
             self.finish_bundle(emit)
 
     def finish_bundle(self, emit: Emit) -> None:
@@ -177,12 +177,13 @@ class LiftedCombine(RunsCombiner, InlineComputation):
             emit(self._output_stream, Batch(values, timestamps))
 
     def _drain_columns(self, emit: Emit) -> None:
-        if self._tally is not None and (columns := self._tally.drain()) is not None:
-            emit(self._output_stream, columns)
+        if self._buffer is not None and (addends := self._buffer.drain()) is not None:
+            assert self._reducers is not None and self._slices is not None, "there is a buffer"
+            emit(self._output_stream, combined(addends, self._reducers, self._slices))
 
     def _add_columns(self, batch: Batch, emit: Emit) -> bool:
         """Add the elements as columns; return False if columns do not express them."""
-        if self._tally is None or self._reducers is None or self._slices is None:
+        if self._buffer is None or self._reducers is None or self._slices is None:
             return False
         if isinstance(batch, ColumnBatch):
             addends = addends_of(batch, self._reducers)
@@ -193,11 +194,11 @@ class LiftedCombine(RunsCombiner, InlineComputation):
             addends = addends_of_pairs(pairs, batch.timestamps, self._reducers)
         if addends is None or not self._slices.reaches(addends.times):
             return False
-        if not self._tally.takes(addends):
+        if not self._buffer.takes(addends):
             self._drain_columns(emit)
-            if not self._tally.takes(addends):
+            if not self._buffer.takes(addends):
                 return False
-        self._tally.add(addends)
+        self._buffer.add(addends)
         return True
 
     def _add_portions(self, batch: Batch) -> bool:

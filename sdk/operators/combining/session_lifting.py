@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
-from headrace.lowlevel.columnar.key_columns import Numbers, numbered
+from headrace.lowlevel.columnar.key_columns import numbered
 from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
 from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.records.record import Batch, Emit
@@ -20,7 +20,7 @@ from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.sdk.combinefns.combine_fn import Combiner, RunsCombiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
-from headrace.sdk.operators.combining.combine_buffer import Addends, addends_of, addends_of_pairs
+from headrace.sdk.operators.combining.combine_buffer import Addends, CombineBuffer, addends_of, addends_of_pairs
 from headrace.sdk.operators.combining.session_runs import runs_of_elements
 from headrace.sdk.windows import IntervalWindow
 from headrace.sdk.windows.standard_windows import fits_int64
@@ -83,9 +83,7 @@ class SessionLifting(RunsCombiner, InlineComputation):
         self._combine, self._reducers, self._gap = combine, reducers, gap
         self._form, self._output_stream = input_form, output_stream
         self._watermark = MIN_TIMESTAMP
-        self._added: list[Addends] = []
-        self._bound = 0
-        """Upper bound of the absolute value of all sums over the buffered elements."""
+        self._buffer = CombineBuffer(reducers)
 
     @property
     def is_pure(self) -> bool:
@@ -95,7 +93,7 @@ class SessionLifting(RunsCombiner, InlineComputation):
     def begin_bundle(self, watermark: int) -> None:
         """Remove the elements of an aborted bundle; elements whose own window has ended at `watermark` are late."""
         self._watermark = watermark
-        self._added, self._bound = [], 0
+        self._buffer.clear()
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
         """Buffer the elements of a batch; send parts if there are many elements or sums might overflow."""
@@ -105,12 +103,10 @@ class SessionLifting(RunsCombiner, InlineComputation):
         if addends is None:
             emit(self._output_stream, self._one_by_one(batch))
             return
-        bound = self._reducers.bound(addends.values)
-        if self._added and (not _alike(self._added[-1], addends) or self._bound + bound >= LARGEST_SUM):
+        if not self._buffer.takes(addends):
             self.finish_bundle(emit)
-        self._added.append(addends)
-        self._bound += bound
-        if sum(len(each.times) for each in self._added) >= MOST_ELEMENTS:
+        self._buffer.add(addends)
+        if self._buffer.size >= MOST_ELEMENTS:
             self.finish_bundle(emit)
 
     def _columns(self, batch: Batch) -> Addends | None:
@@ -146,14 +142,11 @@ class SessionLifting(RunsCombiner, InlineComputation):
 
     def finish_bundle(self, emit: Emit) -> None:
         """Send the parts of all buffered elements."""
-        if not self._added:
-            return
-        added, self._added, self._bound = self._added, [], 0
-        keys = [pa.concat_arrays(parts) for parts in zip(*(each.keys for each in added), strict=True)]
-        values = [np.concatenate(parts) for parts in zip(*(each.values for each in added), strict=True)]
-        emit(self._output_stream, self._parts(added[0].key, keys, values, np.concatenate([a.times for a in added])))
+        if (addends := self._buffer.drain()) is not None:
+            emit(self._output_stream, self._parts(addends))
 
-    def _parts(self, key: ValueSchema, keys: list[pa.Array], values: list[Numbers], times: Numbers) -> ColumnBatch:
+    def _parts(self, addends: Addends) -> ColumnBatch:
+        key, keys, values, times = addends
         runs = runs_of_elements(numbered(keys), times, self._gap, is_closed(times + self._gap, self._watermark))
         first = np.flatnonzero(np.diff(runs.groups, prepend=-1))
         last = np.append(first[1:], len(times)) - 1
@@ -171,7 +164,3 @@ def kept_of(reducers: Reducers, accumulators: Sequence[object]) -> tuple[object,
     """The values to keep of accumulators, of which there is one for each part of the reducers."""
     parts = [(reducers.parts[place], accumulators[place]) for place in reducers.kept]
     return tuple(cast("tuple[object, int]", one)[0] if part is Reducer.MEAN else one for part, one in parts)
-
-
-def _alike(one: Addends, other: Addends) -> bool:
-    return one.key == other.key and [each.type for each in one.keys] == [each.type for each in other.keys]

@@ -69,7 +69,7 @@ class GroupingConfig:
     def state_signature(self, combine: Combiner | None) -> dict[str, str]:
         """Windows, trigger, combiner, and the kind of the windows' contents.
 
-        It is the same for a `Grouping` and for vectorized groupings, as each can read the state that another has stored.
+        It is the same for a `Grouping` and for vectorized ones, as each can read the state that another has stored.
         """
         contents = {"contents": self.contents.kind}
         return {**windowing_signature(self.windowing), **combiner_signature(combine), **contents}
