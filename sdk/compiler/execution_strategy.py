@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.graph.ptransform import is_of_engine
 from headrace.sdk.graph.pvalue import Step
 from headrace.sdk.model.element_form import GroupingInputForm
@@ -69,7 +69,7 @@ class GroupingStrategy:
 
 def grouping_strategy(
     windowing: Windowing,
-    combine: Combiner | None,
+    combine: AnyCombineFn | None,
     forms: Collection[GroupingInputForm],
     *,
     takes_back: bool,

@@ -20,7 +20,7 @@ from headrace.lowlevel.state.segment import decode
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import Computation, IntervalComputation
 from headrace.lowlevel.topology.nodes import Keyed
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import PaneInfoTiming
 from headrace.sdk.operators.combining.aggregates import reducers_of
@@ -33,16 +33,16 @@ from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Element, Pane
 from tests.properties.computation_strategies import inherited, never, places_of
 
-Way = Callable[[Windowing, Combiner], Computation]
+Way = Callable[[Windowing, AnyCombineFn], Computation]
 
 
-def by_key(windowing: Windowing, combine: Combiner) -> Computation:
+def by_key(windowing: Windowing, combine: AnyCombineFn) -> Computation:
     """The general way."""
     forms = {"lifted": GroupingInputForm.LIFTED}
     return Grouping(windowing, combine, forms, "out", migration=records_of_segments)
 
 
-def by_columns(windowing: Windowing, combine: Combiner) -> Computation:
+def by_columns(windowing: Windowing, combine: AnyCombineFn) -> Computation:
     """The quick way, which must be chosen for these."""
     reducers = reducers_of(combine)
     assert reducers is not None and obstacle(windowing, combine, takes_back=False, spread=False) is None
@@ -69,7 +69,7 @@ class Combining:
     """One pipeline of a `CombinePerKey`, by one way."""
 
     windowing: Windowing
-    combine: Combiner
+    combine: AnyCombineFn
     way: Way = by_columns
     intervals: IntervalMap = field(default_factory=lambda: IntervalMap.evenly(2))
     panes: list[Pane] = field(default_factory=list)

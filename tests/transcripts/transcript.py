@@ -13,7 +13,7 @@ import yaml
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
 from headrace.sdk import triggers, windows
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, SumFn
 from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.windows import IntervalWindow, TimestampCombiner
@@ -26,8 +26,8 @@ FOLDER = Path(__file__).parent
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 NAMES = {name: getattr(module, name) for module in (windows, triggers) for name in module.__all__}
 NAMES.update((name, value) for name, value in vars(own).items() if getattr(value, "__module__", "") == own.__name__)
-COMBINERS: Mapping[str, Callable[[], Combiner] | None] = cast(
-    "Mapping[str, Callable[[], Combiner] | None]",
+COMBINERS: Mapping[str, Callable[[], AnyCombineFn] | None] = cast(
+    "Mapping[str, Callable[[], AnyCombineFn] | None]",
     {"group": None, "sum": SumFn, "count": CountCombineFn, "max": MaxFn},
 )
 STAMPS = {
@@ -84,7 +84,7 @@ class Transcript:
 
     name: str
     windowing: Windowing
-    combine: Callable[[], Combiner] | None
+    combine: Callable[[], AnyCombineFn] | None
     free: bool
     """Whether bundling makes no difference."""
     steps: tuple[Step, ...]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.stored_names import stored_as
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.composite import SkippingMarks, TupleCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 
@@ -124,7 +124,7 @@ class Reducers:
         return list(zip(*parts, strict=True)) if self.of_tuples else parts[0]
 
 
-def reducers_of(combine: Combiner) -> Reducers | None:
+def reducers_of(combine: AnyCombineFn) -> Reducers | None:
     """The reducers that compute a CombineFn as columns; None if there are none.
 
     >>> reducers_of(TupleCombineFn(SumFn(), CountCombineFn())).parts

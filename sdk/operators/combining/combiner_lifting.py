@@ -18,7 +18,7 @@ from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.lowlevel.user_errors import failed_step
-from headrace.sdk.combinefns.combine_fn import Combiner, RunsCombiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
 from headrace.sdk.combinefns.composite import GlobalWindowMark, SkippingMarks
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import reducers_of
@@ -118,7 +118,7 @@ class LiftedCombine(RunsCombiner, InlineComputation):
     def __init__(
         self,
         windowing: Windowing,
-        combine: Combiner,
+        combine: AnyCombineFn,
         input_form: GroupingInputForm = GroupingInputForm.PLAIN,
         output_stream: str = "lifted",
         key_coder: KeyCoder = STANDARD_KEYS,
@@ -248,7 +248,7 @@ class LiftedCombine(RunsCombiner, InlineComputation):
 class _Groups:
     """The combined elements of each key and place; a place is the start of a slice or the code of a window."""
 
-    def __init__(self, combine: Combiner, key_coder: KeyCoder, step: str) -> None:
+    def __init__(self, combine: AnyCombineFn, key_coder: KeyCoder, step: str) -> None:
         self._combine = combine
         self._key_coder = key_coder
         self._step = step
@@ -339,7 +339,7 @@ class _Groups:
         return self._encoded[name] if isinstance(name, _Encoded) else name
 
 
-def _culprit(combine: Combiner, values: Sequence[object]) -> tuple[object] | None:
+def _culprit(combine: AnyCombineFn, values: Sequence[object]) -> tuple[object] | None:
     """The first value that the CombineFn cannot add to those before it, in a tuple; None if there is no such value."""
     try:
         accumulator = combine.create_accumulator()

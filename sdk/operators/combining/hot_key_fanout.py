@@ -15,7 +15,7 @@ from typing import TypeAlias, cast
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import BundleComputation, Context, InlineComputation
-from headrace.sdk.combinefns.combine_fn import Combiner, Fanout, RunsCombiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, Fanout, RunsCombiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.window_assignment import sorter
 from headrace.sdk.windows import TimestampCombiner
@@ -69,7 +69,7 @@ class Shards(RunsCombiner, BundleComputation):
     """
 
     def __init__(
-        self, windowing: Windowing, combine: Combiner, streams: dict[str, GroupingInputForm], output_stream: str
+        self, windowing: Windowing, combine: AnyCombineFn, streams: dict[str, GroupingInputForm], output_stream: str
     ) -> None:
         self._combine, self._output_stream = combine, output_stream
         self._stamps = windowing.timestamp_combiner

@@ -17,7 +17,7 @@ from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named, stored_as
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import InlineComputation
-from headrace.sdk.combinefns.combine_fn import Combiner, RunsCombiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
 from headrace.sdk.operators.combining.combine_buffer import Addends, CombineBuffer, addends_of, addends_of_pairs
@@ -78,7 +78,7 @@ class SessionLifting(RunsCombiner, InlineComputation):
     """
 
     def __init__(
-        self, combine: Combiner, reducers: Reducers, gap: int, input_form: GroupingInputForm, output_stream: str
+        self, combine: AnyCombineFn, reducers: Reducers, gap: int, input_form: GroupingInputForm, output_stream: str
     ) -> None:
         self._combine, self._reducers, self._gap = combine, reducers, gap
         self._form, self._output_stream = input_form, output_stream

@@ -33,7 +33,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.topology.computation import BundleComputation, Context, IntervalContext
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS, is_retraction
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
@@ -54,7 +54,7 @@ from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
 from headrace.sdk.windows.window_namespace import WindowNamespace
 from headrace.sdk.windows.windowing import Windowing
 
-StateMigration: TypeAlias = Callable[[GroupingConfig, Combiner | None, IntervalContext], None]
+StateMigration: TypeAlias = Callable[[GroupingConfig, AnyCombineFn | None, IntervalContext], None]
 """Stores the windows that the vectorized implementation has for an interval as the records of a `Grouping`."""
 
 
@@ -79,7 +79,7 @@ class Grouping(BundleComputation):
     def __init__(
         self,
         windowing: Windowing,
-        combine: Combiner | None = None,
+        combine: AnyCombineFn | None = None,
         input_forms: GroupingInputForm | Mapping[str, GroupingInputForm] = GroupingInputForm.PLAIN,
         output_stream: str = "grouped",
         takes_back: bool = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.sdk.combinefns.combine_fn import Combiner, combiner_signature, has_inverse
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, combiner_signature, has_inverse
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.window_contents import (
     Contents,
@@ -45,7 +45,7 @@ class GroupingConfig:
 
     @classmethod
     def of(
-        cls, windowing: Windowing, combine: Combiner | None, form: GroupingInputForm, takes_back: bool = False
+        cls, windowing: Windowing, combine: AnyCombineFn | None, form: GroupingInputForm, takes_back: bool = False
     ) -> GroupingConfig:
         """The configuration for a windowing, a `CombineFn` (None to group values) and a form of the input."""
         trigger = windowing.trigger
@@ -66,7 +66,7 @@ class GroupingConfig:
             takes_back=takes_back,
         )
 
-    def state_signature(self, combine: Combiner | None) -> dict[str, str]:
+    def state_signature(self, combine: AnyCombineFn | None) -> dict[str, str]:
         """Windows, trigger, combiner, and the kind of the windows' contents.
 
         It is the same for a `Grouping` and for vectorized ones, as each can read the state that another has stored.
@@ -75,13 +75,13 @@ class GroupingConfig:
         return {**windowing_signature(self.windowing), **combiner_signature(combine), **contents}
 
 
-def _retractable(combine: Combiner | None, merging: bool) -> Contents:
+def _retractable(combine: AnyCombineFn | None, merging: bool) -> Contents:
     if merging or (combine is not None and not has_inverse(combine)):
         return RetractableContents(merging, combine)
     return ValueBuffer(merging) if combine is None else Reduction(combine)
 
 
-def _contents(combine: Combiner | None, form: GroupingInputForm, merging: bool) -> Contents:
+def _contents(combine: AnyCombineFn | None, form: GroupingInputForm, merging: bool) -> Contents:
     if combine is None:
         return ValueBuffer(merging)
     combined = form in (GroupingInputForm.LIFTED, GroupingInputForm.SHARDED)

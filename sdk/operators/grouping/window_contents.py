@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.topology.computation import Context
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
 
 _VALUES = b"v"
@@ -49,7 +49,7 @@ class Reduction:
 
     kind = "an accumulator"
 
-    def __init__(self, combine: Combiner) -> None:
+    def __init__(self, combine: AnyCombineFn) -> None:
         self._combine = combine
 
     def add(self, state: WindowState, items: list[object]) -> None:
@@ -227,7 +227,7 @@ class RetractableContents(ValueBuffer):
     A `CombineFn` is applied to all values again for each pane.
     """
 
-    def __init__(self, merging: bool, combine: Combiner | None) -> None:
+    def __init__(self, merging: bool, combine: AnyCombineFn | None) -> None:
         super().__init__(merging)
         self._combine = combine
         if merging:

@@ -21,7 +21,7 @@ from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
-from headrace.sdk.combinefns.combine_fn import Combiner, RunsCombiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.combining.session_runs import Flags
@@ -60,7 +60,7 @@ class ColumnCombining(RunsCombiner, IntervalComputation):
         output_stream: Stream to which panes are sent, in the form FIRED.
     """
 
-    def __init__(self, config: GroupingConfig, combine: Combiner, reducers: Reducers, output_stream: str) -> None:
+    def __init__(self, config: GroupingConfig, combine: AnyCombineFn, reducers: Reducers, output_stream: str) -> None:
         self._config, self._combine, self._reducers = config, combine, reducers
         self._output_stream = output_stream
 
@@ -101,7 +101,7 @@ class ColumnGrouping(ColumnCombining):
         output_stream: Stream to which panes are sent, in the form FIRED.
     """
 
-    def __init__(self, windowing: Windowing, combine: Combiner, reducers: Reducers, output_stream: str) -> None:
+    def __init__(self, windowing: Windowing, combine: AnyCombineFn, reducers: Reducers, output_stream: str) -> None:
         super().__init__(
             GroupingConfig.of(windowing, combine, GroupingInputForm.LIFTED), combine, reducers, output_stream
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.sdk.combinefns.combine_fn import Combiner, combiner_kind
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, combiner_kind
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.vectorized.trigger_kernel import Firing
 from headrace.sdk.triggers import AccumulationMode
@@ -39,7 +39,7 @@ def gap_of(windowing: Windowing) -> int | None:
     return window_fn.gap_size.micros if windowing.timestamp_combiner is TimestampCombiner.OUTPUT_AT_EOW else None
 
 
-def obstacle(windowing: Windowing, combine: Combiner | None, *, takes_back: bool, spread: bool) -> str | None:
+def obstacle(windowing: Windowing, combine: AnyCombineFn | None, *, takes_back: bool, spread: bool) -> str | None:
     """Why a grouping is not vectorized, in the words of `headrace explain`; None if it can be.
 
     Args:

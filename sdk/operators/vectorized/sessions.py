@@ -21,7 +21,7 @@ from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers, whole_numbers
 from headrace.sdk.operators.combining.session_lifting import SessionParts, kept_of
@@ -52,7 +52,7 @@ class ColumnSessions(ColumnCombining):
         output_stream: Stream to which panes are sent, in the form FIRED.
     """
 
-    def __init__(self, windowing: Windowing, combine: Combiner, reducers: Reducers, output_stream: str) -> None:
+    def __init__(self, windowing: Windowing, combine: AnyCombineFn, reducers: Reducers, output_stream: str) -> None:
         super().__init__(
             GroupingConfig.of(windowing, combine, GroupingInputForm.PLAIN), combine, reducers, output_stream
         )

@@ -12,7 +12,7 @@ from headrace.lowlevel.state.state_store import Delta
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.topology.timer import HOLD, TimeDomain
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_contents import Chunks, Reduction, stored_values
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
@@ -76,7 +76,7 @@ def lines_of(
     return WindowTable(key_hashes, keys, numbers, kept, objects_of([_held(state) for *_, state in windows]))
 
 
-def records_of_segments(config: GroupingConfig, combine: Combiner | None, context: IntervalContext) -> None:
+def records_of_segments(config: GroupingConfig, combine: AnyCombineFn | None, context: IntervalContext) -> None:
     """Convert the windows in an interval's segments to records of a `Grouping`; without a combiner, they hold values.
 
     Raises CheckpointError if `combine` is not a combiner of the engine; see `windows_in_segments`.

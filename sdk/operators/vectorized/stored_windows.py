@@ -11,7 +11,7 @@ from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.segment_store import Format, SegmentStore, T
-from headrace.sdk.combinefns.combine_fn import Combiner, combiner_kind
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, combiner_kind
 from headrace.sdk.operators.combining.aggregates import Reducers, reducers_of
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
@@ -81,7 +81,9 @@ class StoredWindow(NamedTuple):
     state: WindowState
 
 
-def windows_in_segments(config: GroupingConfig, combine: Combiner, context: IntervalContext) -> Iterator[StoredWindow]:
+def windows_in_segments(
+    config: GroupingConfig, combine: AnyCombineFn, context: IntervalContext
+) -> Iterator[StoredWindow]:
     """The windows of an interval that are open at the watermark before the bundle; their segments are deleted.
 
     Raises `CheckpointError` if the combiner is not the one that the segments were written with.
@@ -98,7 +100,9 @@ def windows_in_segments(config: GroupingConfig, combine: Combiner, context: Inte
 class _Segments:
     """Reads the segments of one interval, during one bundle."""
 
-    def __init__(self, config: GroupingConfig, combine: Combiner, reducers: Reducers, context: IntervalContext) -> None:
+    def __init__(
+        self, config: GroupingConfig, combine: AnyCombineFn, reducers: Reducers, context: IntervalContext
+    ) -> None:
         self._config, self._reducers, self._context = config, reducers, context
         self._accumulated = Accumulated(reducers, combine)
         self._before = context.watermark_before

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming
@@ -28,7 +28,7 @@ from tests.properties.model import all_contents, contents, last_contents
 from tests.properties.scripts import ALIGNED, LATENESS, TREES, WINDOW_FNS, Script, rebundled, scripts, windowings
 
 
-def run(windowing: Windowing, script: Script, parts: int = 1, combine: Combiner | None = None) -> Harness:
+def run(windowing: Windowing, script: Script, parts: int = 1, combine: AnyCombineFn | None = None) -> Harness:
     """Play a script to its end; everything must be freed then."""
     harness = Harness(Grouping(windowing, combine))
     for elements, watermark, clock in script.bundles:
@@ -261,8 +261,8 @@ def _sorted(panes: list[Pane]) -> list[object]:
     )
 
 
-def _sum() -> Combiner:
-    return cast(Combiner, SumFn())
+def _sum() -> AnyCombineFn:
+    return cast(AnyCombineFn, SumFn())
 
 
 @given(windowings(), scripts())

@@ -17,7 +17,7 @@ from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.time import SECOND
 from headrace.lowlevel.topology.computation import Computation, InlineComputation
 from headrace.lowlevel.vectorized import segment_store
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import PaneInfoTiming
@@ -47,13 +47,13 @@ class Unlifted(InlineComputation):
         emit("lifted", batch)
 
 
-def element_by_element(windowing: Windowing, combine: Combiner) -> Computation:
+def element_by_element(windowing: Windowing, combine: AnyCombineFn) -> Computation:
     """The general way, of elements that come as they are."""
     forms = {"lifted": GroupingInputForm.PLAIN}
     return Grouping(windowing, combine, forms, "out", migration=records_of_segments)
 
 
-def by_session_columns(windowing: Windowing, combine: Combiner) -> Computation:
+def by_session_columns(windowing: Windowing, combine: AnyCombineFn) -> Computation:
     """The quick way of sessions."""
     reducers = reducers_of(combine)
     assert reducers is not None and gap_of(windowing) is not None
@@ -123,7 +123,7 @@ quickly = settings(max_examples=examples(50, 2_000), suppress_health_check=[Heal
 @quickly
 @given(st.sampled_from(WINDOW_FNS), st.sampled_from(COMBINERS), scripts(most=8), TURNS, COUNTS)
 def test_windows_with_one_pane(
-    window_fn: Any, combine: Combiner, steps: list[Step], turns: list[int], counts: list[int]
+    window_fn: Any, combine: AnyCombineFn, steps: list[Step], turns: list[int], counts: list[int]
 ) -> None:
     windowing = Windowing.of(window_fn)
     found = outcome(Changing(windowing, combine, turns=turns, counts=counts), steps)
@@ -133,7 +133,7 @@ def test_windows_with_one_pane(
 @quickly
 @given(windowings(), st.sampled_from(COMBINERS), scripts(most=8), TURNS, COUNTS)
 def test_windows_with_several_panes(
-    windowing: Windowing, combine: Combiner, steps: list[Step], turns: list[int], counts: list[int]
+    windowing: Windowing, combine: AnyCombineFn, steps: list[Step], turns: list[int], counts: list[int]
 ) -> None:
     found = outcome(Changing(windowing, combine, turns=turns, counts=counts), steps)
     assert found == outcome(Changing(windowing, combine), steps)
@@ -142,7 +142,7 @@ def test_windows_with_several_panes(
 @quickly
 @given(st.sampled_from(SESSIONS), st.sampled_from(COMBINERS), scripts(most=8), TURNS, COUNTS)
 def test_sessions(
-    window_fn: Sessions, combine: Combiner, steps: list[Step], turns: list[int], counts: list[int]
+    window_fn: Sessions, combine: AnyCombineFn, steps: list[Step], turns: list[int], counts: list[int]
 ) -> None:
     windowing = Windowing.of(window_fn)
     found = outcome(Changing(windowing, combine, turns=turns, counts=counts), steps)

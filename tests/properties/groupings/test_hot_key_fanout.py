@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.sdk.combinefns.collecting import ToListCombineFn
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine, liftable
@@ -53,8 +53,8 @@ def in_shards(spread: Spread, shards: Shards, elements: list[Element], watermark
     return out
 
 
-def combiner(kind: type) -> Combiner:
-    return cast(Combiner, kind())
+def combiner(kind: type) -> AnyCombineFn:
+    return cast(AnyCombineFn, kind())
 
 
 def play(

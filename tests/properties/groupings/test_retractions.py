@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.sdk.combinefns.combine_fn import CallableCombineFn, Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CallableCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS, PaneInfo
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 class Link(NamedTuple):
     """A grouping of a chain, and how it keys what the one before puts out: by the value there, or by nothing."""
 
-    combine: Combiner | None
+    combine: AnyCombineFn | None
     compute: Callable[[list[object]], object]
     by_value: bool
 

@@ -18,7 +18,7 @@ from headrace.lowlevel.records.value_schema import Single, Tuple, pair
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.lowlevel.topology.computation import Computation, InlineComputation
 from headrace.lowlevel.vectorized import segment_store
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.grouping import Grouping
@@ -59,7 +59,7 @@ def at_once(windowing: Windowing, form: GroupingInputForm) -> Computation:
 class Gathering(Combining):
     """One pipeline of a `GroupByKey`; each epoch takes a way of its own, in intervals of its own."""
 
-    combine: Combiner = field(default_factory=SumFn)
+    combine: AnyCombineFn = field(default_factory=SumFn)
     form: GroupingInputForm = GroupingInputForm.PLAIN
     ways: list[Any] = field(default_factory=lambda: [by_key])
     counts: list[int] = field(default_factory=lambda: [2])

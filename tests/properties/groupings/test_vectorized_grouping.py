@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.lowlevel.vectorized import segment_store
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.composite import TupleCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.windows import FixedWindows, GlobalWindows, SlidingWindows, WindowFn
@@ -29,7 +29,7 @@ WINDOW_FNS: list[WindowFn] = [
     SlidingWindows(12, 4),
     GlobalWindows(),
 ]
-COMBINERS: list[Combiner] = [SumFn(), CountCombineFn(), MeanCombineFn(), MaxFn(), MinFn()]
+COMBINERS: list[AnyCombineFn] = [SumFn(), CountCombineFn(), MeanCombineFn(), MaxFn(), MinFn()]
 TUPLES = TupleCombineFn(SumFn(), CountCombineFn(), MeanCombineFn(), MaxFn(), MinFn())
 KEYS = [
     st.sampled_from(["a", "b", "", "\N{SNOWMAN}\0"]),
@@ -70,7 +70,7 @@ def scripts(draw: st.DrawFn, most: int = 6) -> list[Step]:
     return steps
 
 
-def agree(windowing: Windowing, combine: Combiner, steps: list[Step]) -> Combining:
+def agree(windowing: Windowing, combine: AnyCombineFn, steps: list[Step]) -> Combining:
     """Both ways come to the same; all is freed at the end."""
     expected = Combining(windowing, combine, by_key).run(steps)
     found = Combining(windowing, combine, by_columns).run(steps)
@@ -106,7 +106,7 @@ LAST = [Step([("a", 0, MAX_TIMESTAMP - 1)], 0)]
 @example(FixedWindows(10), SumFn(), SOONER)
 @example(SlidingWindows(10, 4), SumFn(), LAST)
 @example(SlidingWindows(10, 4), SumFn(), PARTLY_LATE)
-def test_both_ways_put_out_the_same(window_fn: WindowFn, combine: Combiner, steps: list[Step]) -> None:
+def test_both_ways_put_out_the_same(window_fn: WindowFn, combine: AnyCombineFn, steps: list[Step]) -> None:
     windowing = Windowing.of(window_fn)
     found = agree(windowing, combine, steps)
     for its in of_each_key(found.panes).values():
@@ -132,7 +132,7 @@ def in_time(steps: list[Step]) -> list[Step]:
 
 @given(st.sampled_from(WINDOW_FNS), st.sampled_from(COMBINERS), scripts(), st.randoms(use_true_random=False))
 def test_order_and_bundling_make_no_difference(
-    window_fn: WindowFn, combine: Combiner, steps: list[Step], shuffle: random.Random
+    window_fn: WindowFn, combine: AnyCombineFn, steps: list[Step], shuffle: random.Random
 ) -> None:
     steps = in_time(steps)
     windowing = Windowing.of(window_fn)
@@ -184,7 +184,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(WINDOW_FNS), st.sampled_from(COMBINERS), scripts(most=14))
 def test_segments_that_have_come_together_say_the_same(
-    window_fn: WindowFn, combine: Combiner, steps: list[Step]
+    window_fn: WindowFn, combine: AnyCombineFn, steps: list[Step]
 ) -> None:
     agree(Windowing.of(window_fn), combine, steps)
 
@@ -206,7 +206,7 @@ def test_there_are_few_segments_and_lines_are_written_a_few_times(value: int, mo
 
 @given(st.sampled_from(WINDOW_FNS), st.sampled_from(COMBINERS), scripts(), st.integers(0, 6), st.integers(1, 4))
 def test_state_of_the_general_way_goes_on(
-    window_fn: WindowFn, combine: Combiner, steps: list[Step], turn: int, intervals: int
+    window_fn: WindowFn, combine: AnyCombineFn, steps: list[Step], turn: int, intervals: int
 ) -> None:
     """Also where the key space has been cut anew meanwhile."""
     windowing = Windowing.of(window_fn)
@@ -230,7 +230,7 @@ def test_state_of_the_general_way_goes_on(
     st.sampled_from(WINDOW_FNS), st.sampled_from(COMBINERS), scripts(most=10), st.lists(st.integers(1, 4), min_size=10)
 )
 def test_intervals_are_cut_while_windows_are_open(
-    window_fn: WindowFn, combine: Combiner, steps: list[Step], counts: list[int]
+    window_fn: WindowFn, combine: AnyCombineFn, steps: list[Step], counts: list[int]
 ) -> None:
     windowing = Windowing.of(window_fn)
     expected = Combining(windowing, combine, by_key).run(steps)
@@ -251,7 +251,7 @@ def test_intervals_are_cut_while_windows_are_open(
     st.integers(0, 6),
 )
 def test_windows_get_another_length_while_some_are_open(
-    window_fn: WindowFn, combine: Combiner, steps: list[Step], turn: int
+    window_fn: WindowFn, combine: AnyCombineFn, steps: list[Step], turn: int
 ) -> None:
     """Those that are open stay as long as they were."""
 

@@ -12,7 +12,7 @@ from headrace.lowlevel import StepError
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.time import SECOND
 from headrace.lowlevel.vectorized import segment_store
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.operators.vectorized.eligibility import obstacle
 from headrace.sdk.triggers import (
@@ -107,7 +107,7 @@ AFTER_ITS_END = [
 
 @given(windowings(), st.sampled_from(COMBINERS), scripts(), st.integers(1, 3))
 @example(Windowing.of(FixedWindows(10), WAITING, AccumulationMode.DISCARDING), SumFn(), AFTER_ITS_END, 1)
-def test_both_ways_put_out_the_same(windowing: Windowing, combine: Combiner, steps: list[Step], parts: int) -> None:
+def test_both_ways_put_out_the_same(windowing: Windowing, combine: AnyCombineFn, steps: list[Step], parts: int) -> None:
     general, quick = Combining(windowing, combine, by_key), Combining(windowing, combine)
     expected = outcome(general, steps, parts)
     assert outcome(quick, steps, parts) == expected
@@ -158,7 +158,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(windowings(), st.sampled_from(COMBINERS), scripts(most=12), st.lists(st.integers(1, 4), min_size=12))
 def test_segments_come_together_and_intervals_change(
-    windowing: Windowing, combine: Combiner, steps: list[Step], counts: list[int]
+    windowing: Windowing, combine: AnyCombineFn, steps: list[Step], counts: list[int]
 ) -> None:
     expected = outcome(Combining(windowing, combine, by_key), steps)
     assert outcome(Cut(windowing, combine, counts=counts), steps) == expected
@@ -166,7 +166,7 @@ def test_segments_come_together_and_intervals_change(
 
 @given(windowings(), st.sampled_from(COMBINERS), scripts(), st.integers(0, 6), st.integers(1, 3))
 def test_what_went_key_by_key_goes_on_by_columns(
-    windowing: Windowing, combine: Combiner, steps: list[Step], turn: int, intervals: int
+    windowing: Windowing, combine: AnyCombineFn, steps: list[Step], turn: int, intervals: int
 ) -> None:
     """State of the general way is taken over, also where intervals change with it."""
     expected = outcome(Combining(windowing, combine, by_key), steps)

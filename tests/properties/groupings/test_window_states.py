@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.sdk.combinefns.combine_fn import CallableCombineFn, Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CallableCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import PaneInfoTiming, pane_info
@@ -58,7 +58,7 @@ def changes(windowing: Windowing, script: Script, chance: random.Random) -> Iter
 
 @pytest.mark.parametrize("combine", [None, CallableCombineFn(sum), CountCombineFn()])
 def test_states_that_are_written_are_as_the_docstring_says(
-    combine: Combiner | None, monkeypatch: pytest.MonkeyPatch
+    combine: AnyCombineFn | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = KeyWindows.store
 

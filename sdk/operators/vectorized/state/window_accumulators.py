@@ -8,7 +8,7 @@ import numpy as np
 
 from headrace.lowlevel.columnar.key_columns import Numbers, first_indices
 from headrace.lowlevel.topology.computation import IntervalContext
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
 from headrace.sdk.operators.combining.session_runs import Flags
 from headrace.sdk.operators.vectorized.state.window_table import COUNT, WindowTable
@@ -21,7 +21,7 @@ class Accumulated:
     """Merges lines: as columns of numbers where the results are exact, else by the CombineFn."""
 
     reducers: Reducers
-    combine: Combiner
+    combine: AnyCombineFn
 
     def reduced(self, lines: WindowTable, context: IntervalContext) -> WindowTable:
         """One line for each key and window, in any order, with the sum of `COUNT` and the merged contents of its lines.

@@ -15,7 +15,7 @@ from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.sdk.combinefns.collecting import ToListCombineFn
-from headrace.sdk.combinefns.combine_fn import Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple, pair
 from headrace.sdk.model.element_form import GroupingInputForm
@@ -73,7 +73,7 @@ ELEMENTS = st.lists(
 )
 @example(SlidingWindows(10, 4), ToListCombineFn[int](), [[("a", 1, 1 * SECOND), ("a", 2, 3 * SECOND)]])
 @example(SlidingWindows(10, 4), SumFn(), [[("a", 1, 1 * SECOND), ("a", 2, 3 * SECOND)]])
-def test_lifted_is_what_direct_is(window_fn: WindowFn, combine: Combiner, batches: list[list[Element]]) -> None:
+def test_lifted_is_what_direct_is(window_fn: WindowFn, combine: AnyCombineFn, batches: list[list[Element]]) -> None:
     windowing = Windowing.of(window_fn)
     lift = LiftedCombine(windowing, combine)
     columns = [([(key, value) for key, value, _ in batch], [time for *_, time in batch]) for batch in batches]
@@ -97,7 +97,7 @@ def results(harness: Harness) -> dict[object, object]:
 def test_one_accumulator_travels_for_a_key_and_window() -> None:
     windowing = Windowing.of(FixedWindows(10))
     batch = ([("a", 1), ("a", 2), ("b", 4), ("a", 8)], [3 * SECOND, 1 * SECOND, 2 * SECOND, 11 * SECOND])
-    out = lifted(LiftedCombine(windowing, cast(Combiner, SumFn())), batch, batch)
+    out = lifted(LiftedCombine(windowing, cast(AnyCombineFn, SumFn())), batch, batch)
     encode = windowing.window_fn.get_window_coder().encode
     first, second = encode(IntervalWindow(0, 10)), encode(IntervalWindow(10, 20))
     assert sorted(out, key=repr) == [
@@ -112,15 +112,15 @@ def test_one_accumulator_travels_for_a_key_and_window() -> None:
 
 
 def test_numbers_are_not_changed_by_columns() -> None:
-    lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(Combiner, MaxFn()))
+    lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(AnyCombineFn, MaxFn()))
     assert lifted(lift, ([("a", 3), ("a", True)], [0, 0]))[0][1] == (b"", 3, 2, 2)
-    (huge,) = lifted(LiftedCombine(Windowing.of(GlobalWindows()), cast(Combiner, SumFn())), ([("a", 1 << 70)], [0]))
+    (huge,) = lifted(LiftedCombine(Windowing.of(GlobalWindows()), cast(AnyCombineFn, SumFn())), ([("a", 1 << 70)], [0]))
     assert huge[1] == (b"", 1 << 70, 1, 1)
 
 
 @pytest.mark.parametrize(("window_fn", "by_column"), [(GlobalWindows(), True), (FixedWindows(10), False)], ids=repr)
 def test_elements_without_times_are_columns_all_the_same(window_fn: WindowFn, by_column: bool) -> None:
-    lift = LiftedCombine(Windowing.of(window_fn), cast(Combiner, SumFn()))
+    lift = LiftedCombine(Windowing.of(window_fn), cast(AnyCombineFn, SumFn()))
     out: list[Batch] = []
     lift.start_bundle()
     lift.process_batch(
@@ -133,7 +133,7 @@ def test_elements_without_times_are_columns_all_the_same(window_fn: WindowFn, by
 
 
 def test_keys_that_python_takes_for_equal_stay_apart() -> None:
-    lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(Combiner, CountCombineFn()))
+    lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(AnyCombineFn, CountCombineFn()))
     out = lifted(lift, ([(key, 0) for key in (1, True, 1.0, (1,), (True,), 1)], [0] * 6))
     assert sorted(repr(key) for key, _, _ in out) == ["(1,)", "(True,)", "1", "1.0", "True"]
     assert not one_to_one([((1,),)]), "nested tuples are not looked into"
@@ -144,7 +144,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combiner_lifting, "MOST_ELEMENTS", 4)
     sizes: list[int] = []
     for combine, most in ((SumFn(), 4), (ToListCombineFn[int](), 3)):
-        lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(Combiner, combine))
+        lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(AnyCombineFn, combine))
         lift.start_bundle()
         for key in range(10):
             lift.process_batch("in", Batch([(key, 1)], [0]), lambda _, batch: sizes.append(len(batch)))
@@ -169,7 +169,7 @@ COLUMN_ELEMENTS = st.lists(
 def test_values_of_columns_are_combined_as_values(
     window_fn: WindowFn, keys: str, batches: list[list[tuple[str, int, int]]], most: int
 ) -> None:
-    windowing, combine = Windowing.of(window_fn), cast(Combiner, ToListCombineFn[object]())
+    windowing, combine = Windowing.of(window_fn), cast(AnyCombineFn, ToListCombineFn[object]())
     columns = [_columns(batch, keys) for batch in batches]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(combiner_lifting, "MOST_VALUES", most)
@@ -214,13 +214,13 @@ def test_elements_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
             taken.append(len(list(elements)))
             return accumulator + taken[-1]
 
-    lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(Combiner, Counting()))
+    lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(AnyCombineFn, Counting()))
     out = lifted(lift, *[([("a", 1), ("a", 2)], [0, 0])] * 9)
     assert taken == [4, 4, 4, 4, 2] and out[0][1] == (b"", 18, 18, 18)
 
 
 def test_an_abandoned_bundle_is_forgotten() -> None:
-    lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(Combiner, SumFn()))
+    lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(AnyCombineFn, SumFn()))
     lift.start_bundle()
     lift.process_batch("in", Batch([("a", 1), ("b", 2.5)], [0, 0]), lambda *_: None)
     assert lifted(lift, ([("a", 5)], [0])) == [("a", (b"", 5, 1, 1), 0)]
@@ -228,7 +228,7 @@ def test_an_abandoned_bundle_is_forgotten() -> None:
 
 def test_elements_that_carry_their_windows() -> None:
     windowing = Windowing.of(SlidingWindows(10, 5))
-    lift = LiftedCombine(windowing, cast(Combiner, SumFn()), GroupingInputForm.WINDOWED)
+    lift = LiftedCombine(windowing, cast(AnyCombineFn, SumFn()), GroupingInputForm.WINDOWED)
     both, one = (IntervalWindow(5, 15), IntervalWindow(0, 10)), (IntervalWindow(5, 15),)
     out = lifted(lift, ([("a", (1, both, None)), (True, (2, one, None)), ("a", (4, one, None))], [6 * SECOND] * 3))
     assert sorted(((key, cast("tuple[object, ...]", payload)[1:]) for key, payload, _ in out), key=repr) == [
@@ -236,7 +236,7 @@ def test_elements_that_carry_their_windows() -> None:
         ("a", (5, 2, 2)),
         (True, (2, 1, 1)),
     ]
-    harness = Harness(Grouping(windowing, cast(Combiner, SumFn()), GroupingInputForm.LIFTED))
+    harness = Harness(Grouping(windowing, cast(AnyCombineFn, SumFn()), GroupingInputForm.LIFTED))
     harness.advance(10 * SECOND)
     harness.feed(out)
     assert harness.dropped == 0, "no element is lost altogether"
@@ -251,7 +251,7 @@ def test_one_window_each_is_as_one_of_several(elements: list[tuple[str, int, int
     times = [place * 10 * SECOND for _, place, _ in elements]
 
     def combined(*batches: tuple[Pairs, Sequence[int]]) -> list[Element]:
-        return lifted(LiftedCombine(windowing, cast(Combiner, SumFn()), GroupingInputForm.WINDOWED), *batches)
+        return lifted(LiftedCombine(windowing, cast(AnyCombineFn, SumFn()), GroupingInputForm.WINDOWED), *batches)
 
     elsewhere = ("elsewhere", (0, (IntervalWindow(0, 1), IntervalWindow(1, 2)), None))
     beside = [element for element in combined(([*pairs, elsewhere], [*times, 0])) if element[0] != "elsewhere"]
@@ -275,4 +275,4 @@ def test_what_may_be_lifted(windowing: Windowing, may: bool) -> None:
     assert liftable(windowing) is may
     if not may:
         with pytest.raises(ValueError, match="ask liftable"):
-            LiftedCombine(windowing, cast(Combiner, SumFn()))
+            LiftedCombine(windowing, cast(AnyCombineFn, SumFn()))

@@ -14,7 +14,7 @@ from headrace.lowlevel.state.state_store import Delta
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND, Timestamp
 from headrace.lowlevel.topology.timer import HOLD, TimeDomain
 from headrace.sdk.combinefns.collecting import ToListCombineFn
-from headrace.sdk.combinefns.combine_fn import CombineFn, Combiner
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CombineFn
 from headrace.sdk.combinefns.numeric import MeanCombineFn, SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming, pane_info
@@ -46,7 +46,7 @@ from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
 from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Element, Harness
 
-SUM = cast(Combiner, SumFn())
+SUM = cast(AnyCombineFn, SumFn())
 ACCUMULATING = AccumulationMode.ACCUMULATING
 
 
@@ -176,7 +176,7 @@ def test_a_bundle_after_a_failed_one_begins_from_what_was_committed() -> None:
                 raise ValueError("thirteen")
             return sum(values, accumulator)
 
-    harness = Harness(Grouping(Windowing.of(FixedWindows(10)), cast(Combiner, Fails())))
+    harness = Harness(Grouping(Windowing.of(FixedWindows(10)), cast(AnyCombineFn, Fails())))
     harness.feed(at(1, 2))
     with pytest.raises(Exception, match="thirteen"):
         harness.feed([("k", 5, 0), ("k", 6, 1), ("k", 13, 11 * SECOND), ("k", 1, 11 * SECOND)])
@@ -233,7 +233,7 @@ def test_everything_comes_out_at_the_end_of_time() -> None:
 def test_a_mutable_accumulator_is_not_shared_with_a_pane() -> None:
     trigger = AfterWatermark(early=AfterCount(1), late=AfterCount(1))
     windowing = Windowing.of(FixedWindows(10), trigger, ACCUMULATING, allowed_lateness=90)
-    harness = Harness(Grouping(windowing, cast(Combiner, ToListCombineFn())))
+    harness = Harness(Grouping(windowing, cast(AnyCombineFn, ToListCombineFn())))
     (early,) = harness.feed(at(1, 2))
     (on_time,) = harness.advance(10 * SECOND)
     harness.feed(at(3))
@@ -247,7 +247,7 @@ def test_compacting_does_not_change_a_pane() -> None:
             return accumulator
 
     trigger = AfterWatermark(early=AfterCount(1))
-    harness = Harness(Grouping(Windowing.of(FixedWindows(10), trigger, ACCUMULATING), cast(Combiner, Shrinking())))
+    harness = Harness(Grouping(Windowing.of(FixedWindows(10), trigger, ACCUMULATING), cast(AnyCombineFn, Shrinking())))
     assert [pane.value for pane in harness.feed(at(1, 2))] == [[1, 2]]
     assert [pane.value for pane in harness.feed(at(4))] == [[3, 4]]
 
@@ -261,7 +261,7 @@ def test_a_lifted_accumulator_is_not_shared_between_windows() -> None:
             return first
 
     windowing = Windowing.of(SlidingWindows(10, 5))
-    harness = Harness(Grouping(windowing, cast(Combiner, InPlace()), GroupingInputForm.LIFTED))
+    harness = Harness(Grouping(windowing, cast(AnyCombineFn, InPlace()), GroupingInputForm.LIFTED))
     code = windowing.window_fn.get_window_coder().encode(IntervalWindow(5, 10))
     harness.feed([("k", (code, [number], 1, 1), number * SECOND) for number in (1, 2)], parts=2)
     harness.feed([("k", (code, [3], 1, 1), 7 * SECOND)])
@@ -275,7 +275,7 @@ def test_a_lifted_accumulator_is_not_shared_between_windows() -> None:
 def test_an_accumulator_of_nothing_in_an_empty_pane() -> None:
     trigger = AfterWatermark(early=AfterCount(1))
     windowing = Windowing.of(FixedWindows(10), trigger, AccumulationMode.DISCARDING)
-    harness = Harness(Grouping(windowing, cast(Combiner, MeanCombineFn())))
+    harness = Harness(Grouping(windowing, cast(AnyCombineFn, MeanCombineFn())))
     harness.feed(at(1, 2))
     (pane,) = harness.advance(10 * SECOND)
     assert pane.value != pane.value, "the mean of nothing is not a number"
@@ -305,7 +305,7 @@ def test_a_combiner_is_set_up_and_compacted() -> None:
             assert len(accumulator) <= 2
             return sum(accumulator)
 
-    harness = Harness(Grouping(Windowing.of(FixedWindows(10)), cast(Combiner, Watched())))
+    harness = Harness(Grouping(Windowing.of(FixedWindows(10)), cast(AnyCombineFn, Watched())))
     for time in range(5):
         harness.feed(at(time))
     assert [pane.value for pane in harness.advance(10 * SECOND)] == [10]
