@@ -63,8 +63,8 @@ class CombineFn(WithTypeHints, Generic[ElementT, AccumulatorT, ResultT]):
     def remove_input(self, accumulator: AccumulatorT, element: ElementT) -> AccumulatorT:
         """The accumulator without a value: the inverse of `add_input`, for retracted values.
 
-        The method is optional; `has_inverse` tells whether it is defined. The value was added to the accumulator, or to
-        one that was merged into it.
+        The method is optional; `is_invertible` tells whether it is defined. The value was added to the accumulator, or
+        to one that was merged into it.
         """
         raise TypeError(
             f"{type(self).__name__} has no inverse: it does not define remove_input(self, accumulator, element)"
@@ -157,16 +157,6 @@ def computes(function: object) -> Callable[[type[CombineFnT]], type[CombineFnT]]
 def _defines(kind: type, name: str) -> type:
     """The class that defines a method of a class."""
     return next(base for base in kind.__mro__ if name in vars(base))
-
-
-def has_inverse(combine_fn: object) -> bool:
-    """Whether a CombineFn has an inverse, `remove_input`.
-
-    >>> from headrace.sdk.combinefns.numeric import MaxFn, SumFn
-    >>> has_inverse(SumFn()), has_inverse(MaxFn())
-    (True, False)
-    """
-    return isinstance(combine_fn, CombineFn) and combine_fn.is_invertible()
 
 
 class SomeCombineFn(Protocol):

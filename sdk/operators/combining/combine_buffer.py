@@ -18,6 +18,9 @@ from headrace.sdk.expressions.element_schema import Single, Tuple
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducers, whole_numbers
 from headrace.sdk.windows.slices import Slices
 
+MOST_ELEMENTS = 100_000
+"""Number of elements in columns from which on they are combined and sent before the end of the bundle."""
+
 
 @stored_as("LiftedShape")
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,10 @@ class CombineBuffer:
         self._added.append(addends)
         self._bound += self._reducers.bound(addends.values)
         self.size += len(addends.times)
+
+    def is_full(self) -> bool:
+        """Whether the elements should be combined and sent before the end of the bundle."""
+        return self.size >= MOST_ELEMENTS
 
     def drain(self) -> Addends | None:
         """Remove all elements, and return them; None for no elements."""

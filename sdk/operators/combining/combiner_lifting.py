@@ -34,8 +34,6 @@ _SMALL = 1 << 16
 """Number of groups up to which their numbers fit into 16 bits, which NumPy sorts by radix."""
 MOST_GROUPS = 100_000
 """Number of groups from which on accumulators are sent before the end of the bundle."""
-MOST_ELEMENTS = 100_000
-"""Number of elements in columns from which on they are combined and sent before the end of the bundle."""
 MOST_VALUES = 50_000
 """Number of values from which on they are added to accumulators."""
 _VALUES_A_GROUP = 4
@@ -160,7 +158,7 @@ class LiftedCombine(RunsCombiner, InlineComputation):
                 keys, payloads = list(map(itemgetter(0), pairs)), list(map(itemgetter(1), pairs))
                 self._groups.add(keys, payloads, slice_starts(self._slices, batch.timestamps), batch.timestamps)
         self._groups.fold()
-        if len(self._groups) >= MOST_GROUPS or (self._buffer is not None and self._buffer.size >= MOST_ELEMENTS):
+        if len(self._groups) >= MOST_GROUPS or (self._buffer is not None and self._buffer.is_full()):
             self.finish_bundle(emit)
 
     def finish_bundle(self, emit: Emit) -> None:

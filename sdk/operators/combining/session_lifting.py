@@ -25,9 +25,6 @@ from headrace.sdk.operators.combining.session_runs import runs_of_elements
 from headrace.sdk.windows import IntervalWindow
 from headrace.sdk.windows.standard_windows import fits_int64
 
-MOST_ELEMENTS = 100_000
-"""Number of buffered elements from which on they are combined and sent before the end of the bundle."""
-
 
 @stored_as("SessionPartsShape")
 @dataclass(frozen=True, slots=True)
@@ -106,7 +103,7 @@ class SessionLifting(RunsCombiner, InlineComputation):
         if not self._buffer.takes(addends):
             self.finish_bundle(emit)
         self._buffer.add(addends)
-        if self._buffer.size >= MOST_ELEMENTS:
+        if self._buffer.is_full():
             self.finish_bundle(emit)
 
     def _columns(self, batch: Batch) -> Addends | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.sdk.combinefns.combine_fn import AnyCombineFn, combiner_signature, has_inverse
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, combiner_signature
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.window_contents import (
     Contents,
@@ -76,7 +76,7 @@ class GroupingConfig:
 
 
 def _retractable(combine: AnyCombineFn | None, merging: bool) -> Contents:
-    if merging or (combine is not None and not has_inverse(combine)):
+    if merging or (combine is not None and not combine.is_invertible()):
         return RetractableContents(merging, combine)
     return ValueBuffer(merging) if combine is None else Reduction(combine)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.sdk.combinefns.collecting import LatestCombineFn, ToListCombineFn, TopCombineFn, ToSetCombineFn
-from headrace.sdk.combinefns.combine_fn import CombineFn, curried, has_inverse
+from headrace.sdk.combinefns.combine_fn import CombineFn, curried
 from headrace.sdk.combinefns.composite import GlobalWindowMark, SingleInputTupleCombineFn, SkippingMarks, TupleCombineFn
 from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, SumFn
 
@@ -65,7 +65,7 @@ def result(combine_fn, accumulator):
 @pytest.mark.parametrize("combine_fn", INVERTIBLE, ids=lambda fn: fn.default_label())
 @given(kept=NUMBERS, taken_back=NUMBERS, later=NUMBERS, random=st.randoms(use_true_random=False))
 def test_what_is_taken_back_was_never_there(combine_fn, kept, taken_back, later, random):
-    assert has_inverse(combine_fn)
+    assert combine_fn.is_invertible()
     mixed = kept + taken_back
     random.shuffle(mixed)
     accumulator = combine_fn.add_inputs(combine_fn.create_accumulator(), mixed)
@@ -102,7 +102,7 @@ def test_items_of_tuples_are_taken_back_one_from_each_part(pairs):
     ],
 )
 def test_who_has_none_says_so(combine_fn):
-    assert not has_inverse(combine_fn)
+    assert not combine_fn.is_invertible()
     if isinstance(combine_fn, CombineFn) and type(combine_fn).remove_input is CombineFn.remove_input:
         with pytest.raises(TypeError, match="has no inverse: it does not define remove_input"):
             combine_fn.remove_input(None, 1)

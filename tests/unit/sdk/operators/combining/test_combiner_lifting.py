@@ -19,7 +19,7 @@ from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple, pair
 from headrace.sdk.model.element_form import GroupingInputForm
-from headrace.sdk.operators.combining import combiner_lifting
+from headrace.sdk.operators.combining import combine_buffer, combiner_lifting
 from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine, liftable, one_to_one
 from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark
@@ -141,7 +141,7 @@ def test_keys_that_python_takes_for_equal_stay_apart() -> None:
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combiner_lifting, "MOST_GROUPS", 3)
-    monkeypatch.setattr(combiner_lifting, "MOST_ELEMENTS", 4)
+    monkeypatch.setattr(combine_buffer, "MOST_ELEMENTS", 4)
     sizes: list[int] = []
     for combine, most in ((SumFn(), 4), (ToListCombineFn[int](), 3)):
         lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(AnyCombineFn, combine))
