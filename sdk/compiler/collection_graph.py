@@ -16,7 +16,7 @@ from headrace.sdk.expressions.udf_translation import translate_function
 from headrace.sdk.functions.arguments import Given
 from headrace.sdk.functions.changelog import FromChanges, ToChanges
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, FunctionDoFn, MapFn, MapTupleFn
-from headrace.sdk.graph.pvalue import PCollection, Step
+from headrace.sdk.graph.pvalue import Collection, PCollection, Step
 from headrace.sdk.model.element_form import ElementForm
 from headrace.sdk.operators.fusion.stage_plan import ElementStep, WindowStep
 from headrace.sdk.transforms.core.flatten import Flatten
@@ -26,7 +26,6 @@ from headrace.sdk.transforms.core.reshuffle import Shuffling
 from headrace.sdk.transforms.core.steps import (
     FUSED,
     GROUPING,
-    Collection,
     is_fused,
     par_do_of,
     runs_by_key,

@@ -33,7 +33,7 @@ from headrace.sdk.compiler.execution_strategy import (
 from headrace.sdk.compiler.keyed_computations import GroupingPlan, add_gate, add_grouping, add_side_input, key_of
 from headrace.sdk.functions.declared_state import DeclaredState
 from headrace.sdk.functions.splitting import Splitting
-from headrace.sdk.graph.pvalue import BasePipeline, Step
+from headrace.sdk.graph.pvalue import BasePipeline, Collection, Step
 from headrace.sdk.model.element_form import ElementForm, GroupingInputForm, plain_form
 from headrace.sdk.operators.fusion.stage import Stage
 from headrace.sdk.operators.fusion.stage_plan import Exit, StagePlan, WindowStep
@@ -47,7 +47,6 @@ from headrace.sdk.transforms.core.low_level import RunComputation, Source, Write
 from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey, Shuffling
 from headrace.sdk.transforms.core.steps import (
     GROUPING,
-    Collection,
     declared_state,
     is_fused,
     par_do_of,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, Never, NoReturn, Protocol, TypeVar
+from typing import Any, Generic, Never, NoReturn, Protocol, TypeAlias, TypeVar
 
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.sdk.windows import GlobalWindows
@@ -165,6 +165,10 @@ class PCollection(PValue, Generic[T]):
     def like(cls, other: PCollection[object], tag: str | None = None) -> PCollection[T]:
         """A new collection with the windowing and the boundedness of another."""
         return cls(other.pipeline, other.windowing, other.is_bounded, tag)
+
+
+Collection: TypeAlias = PCollection[object]
+"""A collection of elements of unknown types."""
 
 
 @dataclass(eq=False)

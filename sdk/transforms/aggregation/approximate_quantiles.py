@@ -17,10 +17,9 @@ from typing import Protocol, TypeAlias, cast
 from headrace.lowlevel.stored_names import named, stored_as
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CombineFn
 from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.pvalue import Collection
 from headrace.sdk.transforms.aggregation.combine import CombineGlobally, CombinePerKey
 
-Collection: TypeAlias = PCollection[object]
 Key: TypeAlias = Callable[[object], object]
 _LEAST_K, _GREATEST_K = 200, 65_535
 _EXACT, _EXACT_BY_WEIGHT = 2_000, 10_000

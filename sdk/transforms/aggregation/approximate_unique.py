@@ -9,20 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.coders.key_classes import identity_of
 from headrace.lowlevel.stored_names import named, stored_function
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CombineFn
 from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.pvalue import Collection
 from headrace.sdk.transforms.aggregation.combine import CombineGlobally, CombinePerKey
 
 if TYPE_CHECKING:
     import datasketches
 
-Collection: TypeAlias = PCollection[object]
 _LEAST_SIZE, _GREATEST_SIZE = 16, 1 << 26
 _LEAST_ERROR, _GREATEST_ERROR = 0.01, 0.5
 

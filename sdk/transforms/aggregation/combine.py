@@ -19,8 +19,9 @@ from headrace.sdk.combinefns.composite import GlobalWindowMark, SkippingMarks
 from headrace.sdk.expressions.pair_functions import Second, UnderNone
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import Collection
 from headrace.sdk.graph.side_inputs import AsSingleton
-from headrace.sdk.transforms.core.combine_by_key import Collection, Combine, CombineByKey
+from headrace.sdk.transforms.core.combine_by_key import Combine, CombineByKey
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.group_by_key import GroupByKey

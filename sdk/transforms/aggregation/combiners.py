@@ -19,12 +19,11 @@ from headrace.sdk.combinefns.numeric import CountCombineFn, MeanCombineFn
 from headrace.sdk.expressions.pair_functions import WithNothing
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform, ptransform_fn
-from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.pvalue import Collection, PCollection
 from headrace.sdk.transforms.aggregation.combine import CombineGlobally, CombinePerKey
 from headrace.sdk.transforms.core.par_do import FlatMap, Map
 from headrace.sdk.transforms.util.pairs import Keys
 
-Collection: TypeAlias = PCollection[object]
 SortKey: TypeAlias = Callable[[object], object]
 
 

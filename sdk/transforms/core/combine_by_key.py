@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 from headrace.lowlevel.code_pickling import shipped
 from headrace.lowlevel.uncalled_hooks import warn_of_uncalled_hooks
@@ -19,7 +19,7 @@ from headrace.sdk.combinefns.combine_fn import (
     require_combiner,
 )
 from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.pvalue import Collection
 from headrace.sdk.graph.side_inputs import AsSideInput, refuse_bare
 from headrace.sdk.model.labels import label_of
 from headrace.sdk.transforms.core.group_by_key import PercentileWatermark, grouped
@@ -28,8 +28,6 @@ from headrace.sdk.typehints.consistency import is_consistent_with
 from headrace.sdk.typehints.hints import K, item, normal, pair, tuple_of
 from headrace.sdk.typehints.io_type_hints import stated_input, stated_output
 from headrace.sdk.typehints.variables import match, substituted
-
-Collection: TypeAlias = PCollection[object]
 
 
 def combine_types(combine_fn: CombineFn[object, object, object]) -> tuple[object, object]:

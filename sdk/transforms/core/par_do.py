@@ -36,7 +36,7 @@ from headrace.sdk.functions.splitting import Splitting, splitting_of
 from headrace.sdk.functions.step_types import StepTyping, TypedStep
 from headrace.sdk.graph.build_checks import check_stateful_input
 from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import DoOutputsTuple, PCollection
+from headrace.sdk.graph.pvalue import Collection, DoOutputsTuple, PCollection
 from headrace.sdk.graph.side_inputs import never_ready, refuse_bare, without_side_inputs
 from headrace.sdk.transforms.core.combine_by_key import CombineByKey
 from headrace.sdk.transforms.core.flatten import Flatten
@@ -45,7 +45,6 @@ from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.windows import WindowFn
 from headrace.sdk.windows.windowing import Windowing
 
-Collection = PCollection[object]
 Outputs = DoOutputsTuple | Collection
 _log = logging.getLogger(__name__)
 

@@ -15,14 +15,11 @@ from headrace.lowlevel.topology.computation import Computation, Context
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.pvalue import Collection, PCollection
 from headrace.sdk.graph.side_inputs import AsSideInput
 from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.transforms.core.low_level import RunComputation
 from headrace.sdk.transforms.core.par_do import ParDo
-
-Collection = PCollection[object]
-
 
 Held = tuple[WindowedValue, tuple[object, ...]]
 """An element that waits for a commit, and its side values."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, cast
+from typing import cast
 
 from headrace.sdk.functions.declared_state import DeclaredState
 from headrace.sdk.functions.splitting import Splitting
-from headrace.sdk.graph.pvalue import PCollection, Step
+from headrace.sdk.graph.pvalue import Collection, Step
 from headrace.sdk.graph.side_inputs import AsSideInput
 from headrace.sdk.transforms.core.combine_by_key import CombineByKey
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
 from headrace.sdk.transforms.core.par_do import MultiParDo, ParDo
 from headrace.sdk.transforms.core.window_into import WindowInto
-
-Collection: TypeAlias = PCollection[object]
-
 
 FUSED = (ParDo, MultiParDo, WindowInto)
 """Transforms that run inside a stage, unless they are stateful or splittable."""

@@ -18,7 +18,7 @@ from headrace.sdk.expressions.expression import Expression as ColumnExpression
 from headrace.sdk.expressions.expression import names_from_engine, take_from_engine
 from headrace.sdk.expressions.expression_tree import Names, OneLine, written
 from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.pvalue import Collection
 from headrace.sdk.model.labels import label_of
 from headrace.sdk.transforms.aggregation.combine import CombinePerKey
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
@@ -29,7 +29,6 @@ from headrace.sdk.typehints.hints import tuple_of
 from headrace.sdk.typehints.row_type import RowTypeConstraint
 from headrace.sdk.typehints.type_names import type_name
 
-Collection = PCollection[object]
 Functions = dict[str, Callable[[object], object]]
 Combiner: TypeAlias = "SomeCombineFn | Callable[..., object]"
 Aggregation: TypeAlias = tuple[Callable[[object], object], Combiner, str]

@@ -7,13 +7,12 @@ from itertools import product
 
 from headrace.lowlevel.coders.key_types import dynamic_named_tuple
 from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.pvalue import Collection
 from headrace.sdk.model.row import Row
 from headrace.sdk.transforms.core.par_do import FlatMapTuple, Map
 from headrace.sdk.transforms.schemas.fields import Field
 from headrace.sdk.transforms.util.co_group_by_key import CoGroupByKey
 
-Collection = PCollection[object]
 _KINDS = {"inner": (False, False), "left": (True, False), "right": (False, True), "outer": (True, True)}
 """Kind of join -> whether left elements without a partner are kept, and whether right ones are."""
 

@@ -16,7 +16,7 @@ import numpy as np
 from headrace.lowlevel.time import DurationTypes
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.pvalue import Collection
 from headrace.sdk.metrics.metric import Metrics
 from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.transforms.core.par_do import Map, ParDo
@@ -32,7 +32,6 @@ _KEPT = 0.8
 """Share of the timings that are used; the slowest ones are noise."""
 _GOLDEN = 0.618034
 """The golden ratio's fractional part: the fractional parts of its multiples are spread evenly, for any count."""
-Collection = PCollection[object]
 _MOST_WINDOWS = 10
 _BOUNDARIES = (16, 32, 64, 128, 256, 512)
 _SIZE = Metrics.distribution("BatchElements", "batch_size")

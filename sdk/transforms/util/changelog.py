@@ -6,11 +6,9 @@ from typing import cast
 
 from headrace.sdk.functions.changelog import Change, ChangelogFn, FromChanges, ToChanges
 from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.pvalue import Collection, PCollection
 from headrace.sdk.transforms.core.par_do import ParDo
 from headrace.sdk.triggers import AccumulationMode
-
-Collection = PCollection[object]
 
 
 class ToChangelog(PTransform[Collection, "PCollection[Change]"]):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.pvalue import Collection
 from headrace.sdk.model.special_outputs import TimestampedValue
 from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.windows import IntervalWindow
 
-Collection = PCollection[object]
 Transform = PTransform[Collection, Collection]
 _Seen = tuple[object, Timestamp, IntervalWindow]
 

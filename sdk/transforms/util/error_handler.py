@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.pvalue import Collection
 from headrace.sdk.transforms.core.flatten import Flatten
-
-Collection = PCollection[object]
 
 
 class ErrorHandler:

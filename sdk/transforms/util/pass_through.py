@@ -8,7 +8,7 @@ from collections.abc import Callable
 from headrace.lowlevel.time import MIN_TIMESTAMP, Timestamp
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform, ptransform_fn
-from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.pvalue import Collection, PCollection
 from headrace.sdk.graph.side_inputs import AsIter
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
@@ -16,7 +16,6 @@ from headrace.sdk.transforms.core.par_do import FlatMap, Map
 from headrace.sdk.windows import GlobalWindow, IntervalWindow
 
 _log = logging.getLogger("headrace.sdk.transforms.util.log_elements")
-Collection = PCollection[object]
 Consumer = PTransform[PCollection[object], object] | Callable[[PCollection[object]], object]
 
 
