@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.metric import ENGINE, MetricValues, TypedMetricName, collector, report
-from headrace.lowlevel.processing.prefetch import Prefetch
-from headrace.lowlevel.processing.state_cache import SMALLEST, KeyStates, due_at
+from headrace.lowlevel.processing.state_cache import SMALLEST, KeyStates, Prefetch, due_at
 from headrace.lowlevel.records.late_data import Dropped, drop_late, is_late
 from headrace.lowlevel.records.record import Batch, Emit, Record, new_tuple
 from headrace.lowlevel.state.state_store import Delta, StateStore
