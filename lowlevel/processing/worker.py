@@ -22,7 +22,7 @@ from headrace.lowlevel.processing.state_cache import StateCache
 from headrace.lowlevel.records.late_data import count_late
 from headrace.lowlevel.records.record import Batch, Emit, KeyRecords, Keys, Record, new_tuple
 from headrace.lowlevel.state.id_journal import IdJournal
-from headrace.lowlevel.state.layered_store import Layered
+from headrace.lowlevel.state.memory_store import Layered
 from headrace.lowlevel.state.state_store import Delta, Mark, StateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import BundleComputation, Computation, IntervalComputation
