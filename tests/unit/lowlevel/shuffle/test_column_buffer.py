@@ -14,7 +14,7 @@ from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Keys
 from headrace.lowlevel.records.value_schema import Single, pair
 from headrace.lowlevel.shuffle.column_buffer import ColumnBuffer
-from headrace.lowlevel.shuffle.key_hash_cache import KeyHashCache
+from headrace.lowlevel.shuffle.router import KeyHashCache
 
 
 @pytest.mark.parametrize("number_of_keys", [3, (1 << 16) + 2])
