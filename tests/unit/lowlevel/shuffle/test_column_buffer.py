@@ -13,7 +13,7 @@ from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Keys
 from headrace.lowlevel.records.value_schema import Single, pair
-from headrace.lowlevel.shuffle.column_buffer import ColumnBuffer
+from headrace.lowlevel.shuffle.partition_buffer import ColumnBuffer
 from headrace.lowlevel.shuffle.router import KeyHashCache
 
 
