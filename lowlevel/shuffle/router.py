@@ -17,7 +17,7 @@ from headrace.lowlevel.metric import at
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
-from headrace.lowlevel.sinks.sink_buffer import Collected
+from headrace.lowlevel.sinks.staged_rows import Collected
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.nodes import Inline, Keyed
 from headrace.lowlevel.topology.topology import Topology

@@ -21,8 +21,7 @@ from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.records.value_schema import Named
 from headrace.lowlevel.sinks import staged_rows
-from headrace.lowlevel.sinks.sink_buffer import Collected
-from headrace.lowlevel.sinks.staged_rows import ColumnPart, Staged, TuplePart, ValuePart
+from headrace.lowlevel.sinks.staged_rows import Collected, ColumnPart, Staged, TuplePart, ValuePart
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple
 from headrace.sdk.expressions.pane_schema import Fired

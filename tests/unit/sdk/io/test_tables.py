@@ -12,7 +12,7 @@ import headrace as beam
 from headrace import col
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
-from headrace.lowlevel.sinks.sink_buffer import Collected
+from headrace.lowlevel.sinks.staged_rows import Collected
 from headrace.sdk.expressions.arrow_schema import shape_of_rows
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single
 from headrace.sdk.io.columns.tables import table_of
