@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in
@@ -89,3 +91,165 @@ def first_indices(numbers: Numbers, count: int) -> Numbers:
     indices = np.empty(count, np.int64)
     indices[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
     return indices
+
+
+ENCODED = pa.large_binary()
+"""Type of columns of encoded keys."""
+_DIGITS = 10
+"""Greatest number of bytes of a field's length with the colon behind it."""
+_LETTERS: dict[type, bytes] = {str: b"s", int: b"i"}
+
+
+def plain_keys(encoded: pa.Array) -> pa.Array | None:
+    """Decode keys that are all text or all integers, to type `large_string` or `int64`; None for other keys."""
+    if not len(encoded):
+        return pa.array([], pa.large_string())
+    _, offsets, data = encoded.buffers()
+    edges = np.frombuffer(offsets, np.int64)[encoded.offset : encoded.offset + len(encoded) + 1]
+    contents = np.frombuffer(data, np.uint8)[edges[0] : edges[-1]]
+    begins = edges[:-1] - edges[0]
+    letter = contents[0]
+    if letter not in b"si" or not (contents[begins] == letter).all():
+        return None
+    inside = np.ones(len(contents), np.bool_)
+    inside[begins] = False
+    return _field(edges - edges[0] - np.arange(len(edges)), contents[inside], bytes([letter]))
+
+
+def _field(offsets: Numbers, contents: NDArray[np.uint8], letter: bytes) -> pa.Array | None:
+    """A column of the bytes between offsets; None if the text is not UTF-8 or an integer exceeds 64 bits."""
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(contents)]
+    try:
+        text = pa.Array.from_buffers(ENCODED, len(offsets) - 1, buffers).cast(pa.large_string())
+        return text if letter == b"s" else text.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class TupleKeys:
+    """The encoding of tuple keys of one class and with the same types of fields.
+
+    >>> from headrace.lowlevel.coders.coder import KeyCoder
+    >>> keys = TupleKeys.like(("UA", 7), KeyCoder().encode)
+    >>> keys.encoded([pa.array(["UA", "AA"]), pa.array([7, -1])]).to_pylist()
+    [b't2:3:sUA2:i7', b't2:3:sAA3:i-1']
+    >>> keys.decoded(pa.array([b"t2:3:sAA3:i-1"], ENCODED))[1].to_pylist()
+    [-1]
+    """
+
+    head: bytes
+    """The bytes before the tuple's length, which name its class; empty for a plain tuple, which has no length."""
+    letters: tuple[bytes, ...]
+    """The letter of each field's type."""
+
+    @classmethod
+    def like(cls, key: object, encode: Callable[[object], bytes]) -> TupleKeys | None:
+        """The encoding of keys like this one, given its encoder; None unless it is a tuple of text and integers."""
+        if not isinstance(key, tuple) or not key or not set(map(type, key)) <= _LETTERS.keys():
+            return None
+        letters = tuple(_LETTERS[type(value)] for value in key)
+        encoded, fields = encode(key), encode((*key,))
+        tail = b"" if encoded == fields else b"%d:%b" % (len(fields), fields)
+        if not encoded.endswith(tail):
+            return None
+        keys = cls(encoded[: len(encoded) - len(tail)] if tail else b"", letters)
+        try:
+            columns = [pa.array([value], pa.large_string() if type(value) is str else None) for value in key]
+        except (UnicodeEncodeError, OverflowError):
+            # A lone surrogate, or an integer of more than 64 bits.
+            return None
+        # A registered coder may encode the class in another way.
+        return keys if keys.encoded(columns).to_pylist() == [encoded] else None
+
+    def fits(self, columns: Sequence[pa.Array]) -> bool:
+        """Whether keys with these columns as fields have this encoding. Columns are text or integers."""
+        letters = [_LETTERS[str] if is_text(column) else _LETTERS[int] for column in columns]
+        return tuple(letters) == self.letters
+
+    @property
+    def _opening(self) -> bytes:
+        return b"t%d:" % len(self.letters)
+
+    def encoded(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """Encode the keys of rows, given a column of text or integers without nulls for each field."""
+        parts: list[pa.Array | pa.Scalar] = [_constant(self._opening)]
+        for letter, column in zip(self.letters, columns, strict=True):
+            text = _bytes(column)
+            parts += [_lengths(text, len(letter)), _constant(b":" + letter), text]
+        fields = _joined(parts)
+        return _joined([_constant(self.head), _lengths(fields), _constant(b":"), fields]) if self.head else fields
+
+    def decoded(self, encoded: pa.Array) -> list[pa.Array] | None:
+        """Decode keys to a `large_string` or `int64` column for each field; None if a key has another encoding."""
+        columns = _Reader(encoded).columns(self)
+        # The reader does not check all bytes; encoding the columns again does.
+        return columns if columns is not None and self.encoded(columns).equals(encoded) else None
+
+    def openings(self) -> tuple[int, bool, int]:
+        """Number of bytes before the tuple's length, whether it has one, and bytes from there to the first field."""
+        return len(self.head), bool(self.head), len(self._opening)
+
+
+class _Reader:
+    """Reads the bytes of all keys of a column in parallel."""
+
+    def __init__(self, encoded: pa.Array) -> None:
+        _, offsets, data = encoded.buffers()
+        edges = np.frombuffer(offsets, np.int64)[encoded.offset : encoded.offset + len(encoded) + 1]
+        self._data = np.frombuffer(data, np.uint8)
+        self._at, self._ends = edges[:-1].copy(), edges[1:]
+
+    def columns(self, keys: TupleKeys) -> list[pa.Array] | None:
+        """A column for each field; None if a key cannot be read."""
+        head, has_length, opening = keys.openings()
+        self._at += head
+        if has_length and self._number() is None:
+            return None
+        self._at += opening
+        columns = [column for letter in keys.letters if (column := self._field(letter)) is not None]
+        return columns if len(columns) == len(keys.letters) else None
+
+    def _field(self, letter: bytes) -> pa.Array | None:
+        sizes = self._number()
+        if sizes is None or not ((sizes > 0) & (self._at + sizes <= self._ends)).all():
+            return None
+        begins, sizes = self._at + 1, sizes - 1
+        self._at = self._at + sizes + 1
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        indices = np.arange(offsets[-1]) + np.repeat(begins - offsets[:-1], sizes)
+        return _field(offsets, self._data[indices], letter)
+
+    def _number(self) -> Numbers | None:
+        """Read the number before the next colon of each key, and the colon; None if there is none within `_DIGITS`."""
+        numbers = np.zeros(len(self._at), np.int64)
+        unfinished = np.ones(len(self._at), np.bool_)
+        for _ in range(_DIGITS):
+            if (self._at >= self._ends).any():
+                return None
+            letters = self._data[self._at]
+            unfinished &= letters != ord(":")
+            if not unfinished.any():
+                self._at += 1
+                return numbers
+            numbers = np.where(unfinished, 10 * numbers + letters - ord("0"), numbers)
+            self._at += unfinished
+        return None
+
+
+def _constant(data: bytes) -> pa.Scalar:
+    return pa.scalar(data, ENCODED)
+
+
+def _bytes(column: pa.Array) -> pa.Array:
+    """The UTF-8 bytes of text, or of integers in decimal digits."""
+    return column.cast(pa.large_string()).cast(ENCODED)
+
+
+def _lengths(column: pa.Array, extra: int = 0) -> pa.Array:
+    """The length of each value in bytes plus `extra`, in decimal digits."""
+    return _bytes(pc.add(pc.binary_length(column), extra))
+
+
+def _joined(parts: Sequence[pa.Array | pa.Scalar]) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, _constant(b""))

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from headrace.lowlevel.coders.coder import STANDARD_KEYS
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
-from headrace.lowlevel.columnar.key_columns import Numbers, first_indices, is_direct, is_key_column, numbered
-from headrace.lowlevel.columnar.tuple_keys import TupleKeys
+from headrace.lowlevel.columnar.key_columns import Numbers, TupleKeys, first_indices, is_direct, is_key_column, numbered
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
 from headrace.lowlevel.metric import at

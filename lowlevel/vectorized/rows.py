@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.lowlevel.coders.coder import KeyCoder
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
-from headrace.lowlevel.columnar.key_columns import Numbers
-from headrace.lowlevel.columnar.tuple_keys import plain_keys
+from headrace.lowlevel.columnar.key_columns import Numbers, plain_keys
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.records.late_data import is_late
 from headrace.lowlevel.vectorized.blocks_by_key import Name, Values

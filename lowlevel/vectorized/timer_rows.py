@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
-from headrace.lowlevel.columnar.key_columns import Numbers, dense, first_indices, numbered
-from headrace.lowlevel.columnar.tuple_keys import ENCODED
+from headrace.lowlevel.columnar.key_columns import ENCODED, Numbers, dense, first_indices, numbered
 from headrace.lowlevel.state import segment
 from headrace.lowlevel.state.state_store import Mark
 from headrace.lowlevel.time import MAX_TIMESTAMP

@@ -13,8 +13,7 @@ import pytest
 from headrace import Row, col
 from headrace.lowlevel.coders.coder import KeyCoder
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in
-from headrace.lowlevel.columnar.key_columns import numbered
-from headrace.lowlevel.columnar.tuple_keys import TupleKeys, plain_keys
+from headrace.lowlevel.columnar.key_columns import TupleKeys, numbered, plain_keys
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.sdk.expressions.arrow_evaluation import mask_of, shape_of
 from headrace.sdk.expressions.arrow_schema import shape_of_rows

@@ -11,8 +11,7 @@ import pyarrow as pa
 from headrace.lowlevel.coders.coder import KeyCoder
 from headrace.lowlevel.columnar import tuple_keys
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
-from headrace.lowlevel.columnar.key_columns import first_indices, numbered
-from headrace.lowlevel.columnar.tuple_keys import TupleKeys, plain_keys
+from headrace.lowlevel.columnar.key_columns import TupleKeys, first_indices, numbered, plain_keys
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple
 

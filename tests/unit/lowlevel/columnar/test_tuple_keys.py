@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel.coders.coder import KeyCoder, PickleCoder
 from headrace.lowlevel.coders.key_types import dynamic_named_tuple
-from headrace.lowlevel.columnar.tuple_keys import ENCODED, TupleKeys
+from headrace.lowlevel.columnar.key_columns import ENCODED, TupleKeys
 
 CODER = KeyCoder()
 KINDS = {str: pa.large_string(), int: pa.int64()}
