@@ -8,7 +8,7 @@ from typing import cast
 
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_to_python import dicts_of, to_list
+from headrace.lowlevel.columnar.arrow_arrays import dicts_of, to_list
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.stored_names import stored_as
 

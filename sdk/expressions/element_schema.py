@@ -10,7 +10,7 @@ from typing import cast
 import pyarrow as pa
 
 from headrace.lowlevel.coders.key_types import dynamic_named_tuple
-from headrace.lowlevel.columnar.arrow_to_python import dicts_of
+from headrace.lowlevel.columnar.arrow_arrays import dicts_of
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.records.value_schema import Single, Tuple, pair
 from headrace.lowlevel.stored_names import stored_as

@@ -11,7 +11,7 @@ from typing import cast
 
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_to_python import dicts_of, to_list
+from headrace.lowlevel.columnar.arrow_arrays import dicts_of, to_list
 from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.records.value_schema import Named

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from headrace.lowlevel.columnar.arrow_to_python import to_list
+from headrace.lowlevel.columnar.arrow_arrays import to_list
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times
 from headrace.lowlevel.records.record import Batch

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel import CallSink
-from headrace.lowlevel.columnar.arrow_to_python import to_list
+from headrace.lowlevel.columnar.arrow_arrays import to_list
 from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.records.value_schema import Named

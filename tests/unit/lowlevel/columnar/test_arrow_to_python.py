@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.columnar import arrow_to_python
-from headrace.lowlevel.columnar.arrow_to_python import dicts_of, to_list
+from headrace.lowlevel.columnar.arrow_arrays import dicts_of, to_list
 
 NAMES = st.lists(st.text(), min_size=1, max_size=5, unique=True)
 
