@@ -7,6 +7,7 @@ code a `ColumnBatch` is a `Batch`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Protocol, cast, runtime_checkable
 
@@ -14,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.lowlevel.columnar.arrow_arrays import of_numbers
+from headrace.lowlevel.columnar.arrow_arrays import dicts_of, of_numbers, to_list
 from headrace.lowlevel.records.record import Batch, KeyExtractor
+from headrace.lowlevel.stored_names import stored_as
 
 Times = NDArray[np.int64]
 """Event times in microseconds UTC."""
@@ -125,3 +127,101 @@ def shape_of_key(extract: KeyExtractor, shape: ValueSchema) -> ValueSchema | Non
         items = cast("tuple[object, tuple[object, ...]]", function.__reduce__())[1]
         return shape.part(items[0]) if len(items) == 1 and isinstance(items[0], int) else None
     return function.shape_in(shape) if isinstance(function, ColumnExtractor) else None
+
+
+@stored_as("SingleShape")
+@dataclass(frozen=True, slots=True)
+class Single:
+    """The value of one column.
+
+    >>> Single(1).values(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    [3]
+    """
+
+    column: int
+
+    def values(self, table: pa.RecordBatch) -> list[object]:
+        """See `ValueSchema`."""
+        return to_list(table.column(self.column))
+
+    def part(self, index: int) -> ValueSchema | None:
+        """See `ValueSchema`."""
+        return None
+
+    def columns(self) -> tuple[int, ...]:
+        """See `ValueSchema`."""
+        return (self.column,)
+
+    def moved(self, indices: Mapping[int, int]) -> Single:
+        """See `ValueSchema`."""
+        return Single(indices[self.column])
+
+
+@stored_as("DictShape")
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A dict with a value for each name.
+
+    >>> Named(("late",), (Single(1),)).values(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    [{'late': 3}]
+    """
+
+    names: tuple[str, ...]
+    shapes: tuple[ValueSchema, ...]
+    """Schema of each field, as many as names."""
+
+    def values(self, table: pa.RecordBatch) -> list[object]:
+        """See `ValueSchema`."""
+        return cast("list[object]", dicts_of(self.names, [shape.values(table) for shape in self.shapes]))
+
+    def part(self, index: int) -> ValueSchema | None:
+        """See `ValueSchema`."""
+        return None
+
+    def columns(self) -> tuple[int, ...]:
+        """See `ValueSchema`."""
+        return tuple(column for shape in self.shapes for column in shape.columns())
+
+    def moved(self, indices: Mapping[int, int]) -> Named:
+        """See `ValueSchema`."""
+        return Named(self.names, tuple(shape.moved(indices) for shape in self.shapes))
+
+    def field(self, name: str) -> ValueSchema | None:
+        """The schema of a field; None if there is no field of that name."""
+        return self.shapes[self.names.index(name)] if name in self.names else None
+
+
+@stored_as("TupleShape")
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    """A plain tuple, for instance of key and value.
+
+    >>> pair(Single(0), Single(1)).values(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    [('UA', 3)]
+    """
+
+    shapes: tuple[ValueSchema, ...]
+    """Schema of each item."""
+
+    def values(self, table: pa.RecordBatch) -> list[object]:
+        """See `ValueSchema`."""
+        if not self.shapes:
+            return [()] * table.num_rows
+        return list(zip(*(shape.values(table) for shape in self.shapes), strict=True))
+
+    def part(self, index: int) -> ValueSchema | None:
+        """See `ValueSchema`."""
+        return self.shapes[index] if 0 <= index < len(self.shapes) else None
+
+    def columns(self) -> tuple[int, ...]:
+        """See `ValueSchema`."""
+        return tuple(column for shape in self.shapes for column in shape.columns())
+
+    def moved(self, indices: Mapping[int, int]) -> Tuple:
+        """See `ValueSchema`."""
+        return Tuple(tuple(shape.moved(indices) for shape in self.shapes))
+
+
+def pair(first: ValueSchema, second: ValueSchema) -> Tuple:
+    """The schema of a pair."""
+    return Tuple((first, second))

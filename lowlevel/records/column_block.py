@@ -16,9 +16,8 @@ from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.coders.coder import decode_key
 from headrace.lowlevel.columnar.arrow_arrays import decode_tables, encode_tables, of_bytes, of_equal_bytes, of_numbers
 from headrace.lowlevel.records.block import Block
-from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSchema
+from headrace.lowlevel.records.column_batch import ColumnBatch, Times, Tuple, ValueSchema
 from headrace.lowlevel.records.transposed_tuples import tuples_of
-from headrace.lowlevel.records.value_schema import Tuple
 from headrace.lowlevel.stored_names import stored_as
 
 _MANY = 64

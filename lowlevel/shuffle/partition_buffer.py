@@ -23,11 +23,10 @@ from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.records.block import Block, out_of_time
-from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema, concatenated, shape_of_key
+from headrace.lowlevel.records.column_batch import ColumnBatch, Single, ValueSchema, concatenated, shape_of_key
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.record import Batch, KeyExtractor
 from headrace.lowlevel.records.transposed_tuples import TransposedTuples
-from headrace.lowlevel.records.value_schema import Single
 from headrace.lowlevel.topology.nodes import DeadLetter, Keyed
 from headrace.lowlevel.topology.redelivery import by_record_id
 from headrace.lowlevel.user_errors import failed_step, own_traceback

@@ -11,9 +11,8 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from headrace.lowlevel.columnar.key_columns import Numbers
-from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
+from headrace.lowlevel.records.column_batch import ColumnBatch, Named, Single, Tuple, ValueSchema
 from headrace.lowlevel.records.record import Batch
-from headrace.lowlevel.records.value_schema import Named, Single, Tuple
 
 Values: TypeAlias = "ArrayLike | pa.Array"
 """A numpy array, an Arrow array, a list, or a single value."""

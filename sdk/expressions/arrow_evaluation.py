@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
-from headrace.lowlevel.records.column_batch import ValueSchema
-from headrace.lowlevel.records.value_schema import Named
+from headrace.lowlevel.records.column_batch import Named, ValueSchema
 from headrace.sdk.expressions.arithmetic import add, arithmetic, divide, signed, to_float, to_int, to_str, whole
 from headrace.sdk.expressions.arrow_vector import Vector, constant, normal, require
 from headrace.sdk.expressions.batch_view import BatchView, Unable

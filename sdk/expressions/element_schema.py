@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from headrace.lowlevel.coders.key_types import dynamic_named_tuple
 from headrace.lowlevel.columnar.arrow_arrays import dicts_of
-from headrace.lowlevel.records.column_batch import ValueSchema
-from headrace.lowlevel.records.value_schema import Single, Tuple, pair
+from headrace.lowlevel.records.column_batch import Single, Tuple, ValueSchema, pair
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.model.row import Row

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.lowlevel.columnar.arrow_arrays import encode_tables
-from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.column_batch import ColumnBatch, Named
 from headrace.lowlevel.records.record import Batch
-from headrace.lowlevel.records.value_schema import Named
 from headrace.sdk.expressions.element_schema import Fields
 from headrace.sdk.functions.changelog import ChangeKind
 from headrace.sdk.io.columns.tables import table_of

@@ -15,9 +15,9 @@ from headrace.lowlevel.class_lookup import dumps
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.coders.key_types import dynamic_named_tuple
 from headrace.lowlevel.errors import KeyEncodingError, Shown
+from headrace.lowlevel.records.column_batch import Named, Single, pair
 from headrace.lowlevel.records.column_block import Columns
 from headrace.lowlevel.records.record import Record
-from headrace.lowlevel.records.value_schema import Named, Single, pair
 from headrace.lowlevel.sinks.staged_rows import ColumnPart, Staged, TuplePart, ValuePart
 from headrace.lowlevel.time import Duration, Timestamp
 from headrace.lowlevel.topology.nodes import DeadLetter

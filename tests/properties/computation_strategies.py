@@ -27,10 +27,9 @@ from headrace.lowlevel.coders.coder import STANDARD_KEYS, key_hash_of
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.worker import Worker
-from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.column_batch import ColumnBatch, Single, Tuple
 from headrace.lowlevel.records.column_block import decode_block
 from headrace.lowlevel.records.record import Batch, KeyExtractor
-from headrace.lowlevel.records.value_schema import Single, Tuple
 from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP

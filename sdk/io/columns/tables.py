@@ -12,9 +12,8 @@ from typing import cast
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import dicts_of, to_list
-from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
+from headrace.lowlevel.records.column_batch import ColumnBatch, Named, ValueSchema
 from headrace.lowlevel.records.record import Batch
-from headrace.lowlevel.records.value_schema import Named
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.expressions.element_schema import Fields, Instant, Single
 from headrace.sdk.io.columns.common_types import common_type

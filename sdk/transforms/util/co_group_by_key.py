@@ -10,8 +10,7 @@ import numpy as np
 
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.errors import TopologyError
-from headrace.lowlevel.records.column_batch import ValueSchema
-from headrace.lowlevel.records.value_schema import Single, pair
+from headrace.lowlevel.records.column_batch import Single, ValueSchema, pair
 from headrace.sdk.expressions.batch_view import BatchView
 from headrace.sdk.expressions.pair_functions import PairFunction
 from headrace.sdk.graph.ptransform import PTransform, collections_of

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel import CallSink
 from headrace.lowlevel.columnar.arrow_arrays import to_list
-from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
+from headrace.lowlevel.records.column_batch import ColumnBatch, Named, ValueSchema
 from headrace.lowlevel.records.record import Batch
-from headrace.lowlevel.records.value_schema import Named
 from headrace.lowlevel.sinks import staged_rows
 from headrace.lowlevel.sinks.staged_rows import Collected, ColumnPart, Staged, TuplePart, ValuePart
 from headrace.lowlevel.time import Timestamp

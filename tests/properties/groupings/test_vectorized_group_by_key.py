@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from headrace.lowlevel.intervals.interval_map import IntervalMap
-from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.column_batch import ColumnBatch, Single, Tuple, pair
 from headrace.lowlevel.records.record import Batch, Emit
-from headrace.lowlevel.records.value_schema import Single, Tuple, pair
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.lowlevel.topology.computation import Computation, InlineComputation
 from headrace.lowlevel.vectorized import segment_store

@@ -23,7 +23,7 @@ from headrace.lowlevel.checkpoint.files.delta_file import decode_deltas, encode_
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.state.state_store import Delta
 from headrace.runners.spark.jobs.stage_function import batches_of, messages_of
-from headrace.lowlevel.records.value_schema import Single
+from headrace.lowlevel.records.column_batch import Single
 
 delta = Delta(cells={(bytes(16), b""): b"state"}, marks={(bytes(16), 0, "tag"): None}, ids={b"id": 1})
 assert decode_deltas(encode_deltas(DeltaHeader(1, 1, 0, "token"), {"step": delta}), "file")[1] == {"step": delta}

@@ -16,9 +16,8 @@ from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.records.block import Block
-from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.column_batch import ColumnBatch, Single, pair
 from headrace.lowlevel.records.column_block import ColumnBlock, decode_block
-from headrace.lowlevel.records.value_schema import Single, pair
 
 KINDS: dict[pa.DataType, st.SearchStrategy[object]] = {
     pa.int64(): st.integers(-9, 9),

@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from headrace.lowlevel.processing.bundle import Bundle
-from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
+from headrace.lowlevel.records.column_batch import ColumnBatch, Single, Tuple, ValueSchema, pair
 from headrace.lowlevel.records.column_block import ColumnBlock, LazyPairs, decode_block
-from headrace.lowlevel.records.value_schema import Single, Tuple, pair
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.window_assignment import sorter
 from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions, SlidingWindows, WindowFn

@@ -10,9 +10,8 @@ import pytest
 
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.intervals.interval_map import IntervalMap
-from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.column_batch import ColumnBatch, Single, pair
 from headrace.lowlevel.records.record import Keys
-from headrace.lowlevel.records.value_schema import Single, pair
 from headrace.lowlevel.shuffle.partition_buffer import ColumnBuffer
 from headrace.lowlevel.shuffle.router import KeyHashCache
 
