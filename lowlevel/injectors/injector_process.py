@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 from headrace.lowlevel.coders.coder import Coder, PickleCoder
-from headrace.lowlevel.injectors.handover_log import Handover, HandoverEntry, HandoverError, check_name
-from headrace.lowlevel.injectors.notification_pipe import notify
+from headrace.lowlevel.injectors.handover_log import Handover, HandoverEntry, HandoverError, check_name, notify
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.storage.object_store import Location
 

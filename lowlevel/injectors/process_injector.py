@@ -12,9 +12,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from headrace.lowlevel.coders.coder import Coder, PickleCoder
-from headrace.lowlevel.injectors.handover_log import Handover, HandoverEntry, HandoverError, check_name
+from headrace.lowlevel.injectors.handover_log import (
+    Handover,
+    HandoverEntry,
+    HandoverError,
+    NotificationPipe,
+    check_name,
+)
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, divided
-from headrace.lowlevel.injectors.notification_pipe import NotificationPipe
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.storage.object_store import Location
 from headrace.lowlevel.stored_names import named

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.lowlevel.injectors.notification_pipe import NotificationPipe, notify
+from headrace.lowlevel.injectors.handover_log import NotificationPipe, notify
 
 
 @pytest.fixture

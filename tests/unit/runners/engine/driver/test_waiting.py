@@ -23,8 +23,8 @@ from headrace.lowlevel import (
     Record,
     Topology,
 )
+from headrace.lowlevel.injectors.handover_log import notify
 from headrace.lowlevel.injectors.injector import EndedInjector, MemorySplit, WakingInjector
-from headrace.lowlevel.injectors.notification_pipe import notify
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.activity import Activity
