@@ -45,8 +45,7 @@ from headrace.lowlevel.injectors.injector import (
     TellingSplit,
     WakingInjector,
 )
-from headrace.lowlevel.injectors.injector_process import InjectorProcess
-from headrace.lowlevel.injectors.process_injector import ProcessInjector
+from headrace.lowlevel.injectors.process_injector import InjectorProcess, ProcessInjector
 from headrace.lowlevel.records.record import Batch, Record
 from headrace.lowlevel.sinks.sink import (
     AgreeingSink,
