@@ -6,7 +6,7 @@ A stream is identified by its name. Any computation can subscribe to any stream 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
 from headrace.lowlevel.errors import TopologyError
@@ -354,3 +354,57 @@ _INJECTOR_ATTRIBUTES = ("max_delay", "record_ids", "id_slack", "position_kind")
 def _check_method(role: str, value: object, method: str, example: str) -> None:
     if isinstance(value, type) or not hasattr(value, method):
         raise TopologyError(f"{role} is {value!r:.200}, which has no method {method}; give an object such as {example}")
+
+
+def joined_topology(topology: Topology, more: Topology) -> Topology:
+    """A new topology with the nodes of both; each may read streams of the other.
+
+    Raises `TopologyError` if both have a computation, injector or sink of the same name.
+
+    >>> from headrace.lowlevel.topology.computation import Computation
+    >>> from headrace.lowlevel.injectors.injector import BoundedInjector
+    >>> topology, more = Topology(), Topology()
+    >>> topology.injector("queries", BoundedInjector([]))
+    >>> more.computation("count", Computation(), {"queries": str})
+    >>> list(joined_topology(topology, more).keyed), list(topology.keyed)
+    (['count'], [])
+    """
+    for kind, own, others in (
+        ("an injector of stream", topology.injectors, more.injectors),
+        ("a computation", {**topology.keyed, **topology.inlines}, {**more.keyed, **more.inlines}),
+        ("a sink", topology.sinks, more.sinks),
+    ):
+        if common := own.keys() & others.keys():
+            raise TopologyError(f"there already is {kind} {min(common)!r}; give the new one a name of its own")
+    return replace(
+        topology,
+        injectors=topology.injectors | more.injectors,
+        keyed=topology.keyed | more.keyed,
+        inlines=topology.inlines | more.inlines,
+        sinks=topology.sinks | more.sinks,
+        default_names=topology.default_names | more.default_names,
+    )
+
+
+def reduced_topology(topology: Topology, names: Iterable[str]) -> Topology:
+    """A new topology without the computations, sinks and injectors (by stream) of these names.
+
+    Raises `TopologyError` for an unknown name.
+
+    >>> from headrace.lowlevel.injectors.injector import BoundedInjector
+    >>> topology = Topology()
+    >>> topology.injector("queries", BoundedInjector([]))
+    >>> list(reduced_topology(topology, ["queries"]).injectors)
+    []
+    """
+    removed = set(names)
+    known = [*topology.injectors, *topology.keyed, *topology.inlines, *topology.sinks]
+    if unknown := removed - set(known):
+        raise TopologyError(f"nothing is named {min(unknown)!r}; there are {', '.join(sorted(set(known)))}")
+    return replace(
+        topology,
+        injectors={name: injector for name, injector in topology.injectors.items() if name not in removed},
+        keyed={name: node for name, node in topology.keyed.items() if name not in removed},
+        inlines={name: node for name, node in topology.inlines.items() if name not in removed},
+        sinks={name: sink for name, sink in topology.sinks.items() if name not in removed},
+    )

@@ -19,8 +19,7 @@ from threading import Lock, Thread
 
 from headrace.lowlevel.checkpoint import Consent
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.topology.topology import Topology
-from headrace.lowlevel.topology.topology_edit import joined_topology, reduced_topology
+from headrace.lowlevel.topology.topology import Topology, joined_topology, reduced_topology
 from headrace.runners.engine.clock import Wakeup
 from headrace.runners.engine.options import RunResult
 

@@ -23,7 +23,7 @@ from headrace.lowlevel import (
 )
 from headrace.lowlevel.checkpoint import Consent
 from headrace.lowlevel.storage.object_store import ObjectStore
-from headrace.lowlevel.topology.topology_edit import joined_topology, reduced_topology
+from headrace.lowlevel.topology.topology import joined_topology, reduced_topology
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver.driver import Driver

@@ -22,7 +22,7 @@ from headrace.lowlevel import (
 )
 from headrace.lowlevel.checkpoint import Consent
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.lowlevel.topology.topology_edit import joined_topology, reduced_topology
+from headrace.lowlevel.topology.topology import joined_topology, reduced_topology
 from headrace.runners.engine.clock import SystemClock, Wakeup
 from headrace.runners.engine.driver import driver
 from headrace.runners.engine.driver.topology_change import Running, RunOverError

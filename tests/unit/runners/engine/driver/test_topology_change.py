@@ -25,7 +25,7 @@ from headrace.lowlevel import (
 from headrace.lowlevel.checkpoint import Checkpoint, Consent
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.lowlevel.topology.topology_edit import joined_topology
+from headrace.lowlevel.topology.topology import joined_topology
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import SystemClock
 from headrace.runners.engine.driver.topology_change import RunOverError
