@@ -23,7 +23,7 @@ from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.sinks.sink import CallSink
 from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.topology.topology import Topology
-from headrace.lowlevel.user_exceptions import as_raised
+from headrace.lowlevel.user_errors import as_raised
 from headrace.runners.engine.options import RunOptions, run_options
 from headrace.runners.interactive.elements import Elements
 from headrace.sdk.compiler.compiler import compile_steps

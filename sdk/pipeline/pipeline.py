@@ -14,8 +14,7 @@ from types import TracebackType
 from headrace.lowlevel.class_lookup import left_to_loader
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.topology.topology import Topology
-from headrace.lowlevel.user_errors import FULL, is_engine, is_users
-from headrace.lowlevel.user_exceptions import as_raised
+from headrace.lowlevel.user_errors import FULL, as_raised, is_engine, is_users
 from headrace.options.pipeline_options import EngineOptions, PipelineOptions, StandardOptions, progress_of
 from headrace.options.value_provider import RuntimeValueProvider
 from headrace.sdk.compiler.compiler import compile_pipeline, compile_steps

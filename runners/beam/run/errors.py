@@ -5,7 +5,7 @@ from __future__ import annotations
 from traceback import format_exception_only
 
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.user_exceptions import unpacked
+from headrace.lowlevel.user_errors import unpacked
 from headrace.runners.beam.beam_private import is_tagged_with_step
 
 

@@ -18,8 +18,7 @@ from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import InlineComputation
-from headrace.lowlevel.user_errors import failed_step
-from headrace.lowlevel.user_exceptions import packed
+from headrace.lowlevel.user_errors import failed_step, packed
 from headrace.sdk.expressions.expression_tree import COLUMN_EXPRESSION
 from headrace.sdk.functions.changelog import ChangelogFn
 from headrace.sdk.functions.column_do_fn import ColumnDoFn

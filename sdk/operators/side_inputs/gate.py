@@ -18,8 +18,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import BundleComputation, Context
 from headrace.lowlevel.topology.timer import Timer
-from headrace.lowlevel.user_errors import failed_step
-from headrace.lowlevel.user_exceptions import packed
+from headrace.lowlevel.user_errors import failed_step, packed
 from headrace.sdk.functions.arguments import Make
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.operators.side_inputs.gate_inputs import Message

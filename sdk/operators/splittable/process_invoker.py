@@ -14,8 +14,7 @@ from typing import NamedTuple, cast
 
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.time import Timestamp
-from headrace.lowlevel.user_errors import failed_step
-from headrace.lowlevel.user_exceptions import packed
+from headrace.lowlevel.user_errors import failed_step, packed
 from headrace.sdk.functions.arguments import (
     Arguments,
     Constant,

@@ -10,8 +10,7 @@ import pytest
 import headrace as beam
 from headrace.lowlevel import KeyEncodingError, StepError
 from headrace.lowlevel.errors import CheckpointError, HeadraceError
-from headrace.lowlevel.user_errors import failed_step
-from headrace.lowlevel.user_exceptions import as_raised
+from headrace.lowlevel.user_errors import as_raised, failed_step
 from headrace.testing.util import BeamAssertException, assert_that, equal_to
 from headrace.typehints import TypeCheckError
 

@@ -18,7 +18,7 @@ from headrace.lowlevel import (
     Topology,
 )
 from headrace.lowlevel.injectors.injector import EndedInjector
-from headrace.lowlevel.user_exceptions import as_raised
+from headrace.lowlevel.user_errors import as_raised
 from headrace.runners import RunOptions
 from headrace.runners.engine.driver.delivery import finish
 from headrace.runners.local import LocalRunner
