@@ -1,4 +1,8 @@
-"""Errors of user code: makes the `StepError` with step, key, value and traceback."""
+"""Errors of user code: makes the `StepError` with step, key, value and traceback, and carries it to the program.
+
+A `StepError` names the step, the key and the value. If possible, the error that `run` raises is also an instance of the
+class that user code raised, so that `except ValueError` around a run works as in Beam.
+"""
 
 from __future__ import annotations
 

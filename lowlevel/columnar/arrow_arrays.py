@@ -1,4 +1,4 @@
-"""Arrow arrays of numbers and bytes, made without pandas.
+"""Arrow arrays of numbers and bytes, and columns as Python values, made without pandas.
 
 `pyarrow.array` and `to_numpy` import pandas to check whether a value belongs to pandas. That takes half a second and 40
 MiB in each worker process, most of which never need pandas.

@@ -1,4 +1,7 @@
-"""Keys as columns: finds rows with equal keys (MillWheel paper §4.2)."""
+"""Keys as columns: finds rows with equal keys (MillWheel paper §4.2), and encodes keys that are tuples (§4.4).
+
+The encoded tuples of text and integers have the same bytes as those of `KeyCoder`, which encodes key by key.
+"""
 
 from __future__ import annotations
 

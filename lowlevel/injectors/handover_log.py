@@ -4,10 +4,13 @@
     processes/NAME                      exists once the process has registered
     entries/NAME/NUMBER                 one hand-over: a watermark, and a reference to the records before it
     records/NAME/NUMBER-FINGERPRINT     those records; they count only if an entry names them
-    notifications                       in a local directory: a pipe to the injector, see `notification_pipe`
+    notifications                       in a local directory: a named pipe to the injector
 
 Entries are numbered from 1 without gaps. Each is written only if its number is free, so of two processes with the same
 name one fails.
+
+The pipe connects processes of one host. A notification may be missed, and anyone who may write to the directory can
+send one: whoever is notified looks for himself, and looks from time to time without a notification.
 """
 
 from __future__ import annotations

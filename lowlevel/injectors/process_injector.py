@@ -1,7 +1,7 @@
 """An injector distributed over processes; its low watermark is the least of theirs (MillWheel paper §5.2).
 
-The set of processes is fixed, so a silent process holds the watermark back. Processes hand their records over through a
-directory or an object store, see `InjectorProcess`.
+The set of processes is fixed, so a silent process holds the watermark back. Processes hand records and watermarks over
+through a directory or an object store, each by an `InjectorProcess`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Soft state: decoded state of keys, kept by a process from bundle to bundle (MillWheel paper §6.2, §8.3, figure 16).
 
-The committed bytes of a key's state are always read, which takes a microsecond from a store on the same host. The cache
-saves only their decoding: an object is used if it was encoded to exactly these bytes. So the cache needs no
-invalidation: commits of other processes, attempts that were given up and changed key intervals all show in the bytes.
+The committed bytes of a key's state are always read, which takes a microsecond from a store on the same host, as the
+bytes of the next keys are read together (§4.4). The cache saves only their decoding: an object is used if it was
+encoded to exactly these bytes. So the cache needs no invalidation: commits of other processes, attempts that were given
+up and changed key intervals all show in the bytes.
 
 An object leaves the cache while user code has it and returns once it is encoded, so a failed attempt leaves nothing
 behind. A change of an object after its encoding would not show. Therefore only computations take part that promise to

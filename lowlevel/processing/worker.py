@@ -3,6 +3,10 @@
 For each key in turn: records are checked against the ids of earlier deliveries and processed at the watermark of the
 previous epoch; then wall time and low watermark advance and due timers fire, each in order of timestamp. Changes stay
 in memory until the driver commits them.
+
+Poison records, for which user code raises, become dead letters. The effects of a poison record before it raised are
+undone: the key is restored from a savepoint and its records are processed again without the poison. Only one savepoint
+is made before the first failure, so other keys cost little.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Batches of records as Arrow columns; their Python values are made on demand.
 
 The engine's own addition to the paper's model. Vectorized code works on `ColumnBatch.table` and `times`; for all other
-code a `ColumnBatch` is a `Batch`.
+code a `ColumnBatch` is a `Batch`. A value schema says how a value is made of columns: of one column, or as a tuple or
+dict of such values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Partition buffers: records for one consumer until they are shipped, by interval and key (paper §4.2).
 
 Records are appended in order of arrival and grouped when they are shipped, by a stable sort of small numbers for whole
-columns: that takes a tenth of a microsecond per record, where a list for each key takes a whole one.
+columns: that takes a tenth of a microsecond per record, where a list for each key takes a whole one. Records that come
+as columns stay columns.
 """
 
 from __future__ import annotations

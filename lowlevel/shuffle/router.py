@@ -2,7 +2,7 @@
 
 A `Router` implements `emit` for one task. Inline computations run at once; for keyed ones it extracts keys and groups
 records by interval and key, so that the consumer gets them grouped. It ships few large `Block`s, which the engine
-passes on as they are.
+passes on as they are. The encodings and hashes of recent keys are kept by the process from task to task.
 """
 
 from __future__ import annotations

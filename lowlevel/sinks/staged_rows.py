@@ -1,4 +1,4 @@
-"""The encoding of rows that a task sends to the driver for a sink.
+"""The rows of one task for one sink, and the encoding in which the task sends them to the driver.
 
 It is no part of the paper. Rows are stored as columns where the columns give back the same rows: that takes a fifth of
 the time of a pickle of (value, timestamp) pairs, which takes over a microsecond a row. All tasks wait for the driver.

@@ -1,4 +1,7 @@
-"""Committed state in memory, for the local runner and as a reference for tests of other stores."""
+"""Committed state in memory: for the local runner, as a reference for tests of other stores, and for migrated state.
+
+Migrated state is layered on top of the committed state in the bundle that migrates it (MillWheel paper §4.4).
+"""
 
 from __future__ import annotations
 

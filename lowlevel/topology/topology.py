@@ -1,6 +1,7 @@
 """Topologies: computations, streams between them, key extractors, injectors, sinks (MillWheel paper §4, figure 3).
 
-A stream is identified by its name. Any computation can subscribe to any stream and produce to any stream.
+A stream is identified by its name. Any computation can subscribe to any stream and produce to any stream. A running
+topology is changed by another one that is made of it: with a topology added, or with parts removed (§3).
 """
 
 from __future__ import annotations

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.coders.coder import KeyCoder
-from headrace.lowlevel.columnar import tuple_keys
+from headrace.lowlevel.columnar import key_columns
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.columnar.key_columns import TupleKeys, first_indices, numbered, plain_keys
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple
 
-ENCODED = tuple_keys.ENCODED
+ENCODED = key_columns.ENCODED
 """Arrow type of columns of encoded keys: large binary."""
 
 

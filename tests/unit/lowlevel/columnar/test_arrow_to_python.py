@@ -12,7 +12,7 @@ import pytz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.columnar import arrow_to_python
+from headrace.lowlevel.columnar import arrow_arrays
 from headrace.lowlevel.columnar.arrow_arrays import dicts_of, to_list
 
 NAMES = st.lists(st.text(), min_size=1, max_size=5, unique=True)
@@ -34,7 +34,7 @@ def test_columns_of_different_length_are_refused() -> None:
 @pytest.mark.parametrize("zone", [pytz.timezone("Europe/Paris"), ZoneInfo("Europe/Paris")], ids=["pytz", "zoneinfo"])
 def test_instants_of_early_years_in_zones(zone: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Zones of a column are those of pytz with older releases of pyarrow, where pandas ended the process."""
-    monkeypatch.setattr(arrow_to_python, "zone_of", lambda name: zone)
+    monkeypatch.setattr(arrow_arrays, "zone_of", lambda name: zone)
     instants = [datetime(1, 1, 2, tzinfo=UTC), datetime(2020, 7, 1, 12, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)]
     told = to_list(pa.array(instants, pa.timestamp("us", "Europe/Paris")))
     assert told == instants
