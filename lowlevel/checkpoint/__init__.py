@@ -10,9 +10,8 @@ from headrace.lowlevel.checkpoint.files.delta_file import DeltaFile, DeltaHeader
 from headrace.lowlevel.checkpoint.files.file_chain import FileChain
 from headrace.lowlevel.checkpoint.files.snapshot import SnapshotOrder, SnapshotParts, write_snapshot
 from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointView
-from headrace.lowlevel.checkpoint.manifest.archive import Archived
 from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
-from headrace.lowlevel.checkpoint.manifest.manifest import Manifest, PendingProduction
+from headrace.lowlevel.checkpoint.manifest.manifest import Archived, Manifest, PendingProduction
 
 __all__ = [
     "Archived",

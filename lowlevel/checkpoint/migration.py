@@ -12,9 +12,14 @@ from dataclasses import replace
 
 from headrace.lowlevel.checkpoint.compatibility import Name, Stored, TopologyDifference
 from headrace.lowlevel.checkpoint.files.file_chain import FileChain, Origin
-from headrace.lowlevel.checkpoint.manifest.archive import Archived
 from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION, INJECTOR, SINK, Fingerprint, Member
-from headrace.lowlevel.checkpoint.manifest.manifest import SINK_LEVEL, Manifest, PendingProduction, oldest_by_consumer
+from headrace.lowlevel.checkpoint.manifest.manifest import (
+    SINK_LEVEL,
+    Archived,
+    Manifest,
+    PendingProduction,
+    oldest_by_consumer,
+)
 from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
 from headrace.lowlevel.intervals.sequencer import NO_SEQUENCER, Sequencer
 from headrace.lowlevel.records.column_block import decode_block

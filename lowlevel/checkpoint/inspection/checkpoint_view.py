@@ -35,9 +35,8 @@ from headrace.lowlevel.checkpoint.log import fence
 from headrace.lowlevel.checkpoint.log.commit_log import commits, look
 from headrace.lowlevel.checkpoint.log.fence import Lease
 from headrace.lowlevel.checkpoint.log.marker import ELSEWHERE, read_marker
-from headrace.lowlevel.checkpoint.manifest.archive import Archived
 from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION, spelled_in
-from headrace.lowlevel.checkpoint.manifest.manifest import Manifest
+from headrace.lowlevel.checkpoint.manifest.manifest import Archived, Manifest
 from headrace.lowlevel.coders.coder import PLAIN, STANDARD_KEYS, Coder, KeyCoder, key_hash_of
 from headrace.lowlevel.errors import CheckpointError, CollectedError
 from headrace.lowlevel.intervals.interval_map import key_position

@@ -3,6 +3,11 @@
 An entry consists of JSON, of the small delta files that it carries, and of opaque bytes (such as injector positions,
 pending productions and receipts of sinks). If these bytes are many, they are in an object of their own, the bulk, which
 is written first; the entry stays small.
+
+
+The archive is state of removed computations and positions of removed injectors, kept until restored or discarded. It is
+part of every later commit, so the files that it names are never garbage. The file chains of a commit are those of the
+commit before, changed by new deltas, snapshots and key intervals.
 """
 
 from __future__ import annotations
@@ -20,19 +25,80 @@ from headrace.lowlevel.checkpoint.files.delta_file import (
     carried_files,
     carried_part,
 )
-from headrace.lowlevel.checkpoint.files.file_chain import FileChain, chain_of_row, chain_row
-from headrace.lowlevel.checkpoint.manifest.archive import Archived, decode_archive, encode_archive
-from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
+from headrace.lowlevel.checkpoint.files.file_chain import FileChain, Origin, chain_of_row, chain_row
+from headrace.lowlevel.checkpoint.files.snapshot import SnapshotParts
+from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint, Member
 from headrace.lowlevel.coders.coder import PLAIN
 from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
 from headrace.lowlevel.intervals.sequencer import Sequencer
 from headrace.lowlevel.records.column_block import decode_block
 from headrace.lowlevel.storage import envelope
-from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.watermarks.authority import Holder, decoded
 from headrace.lowlevel.watermarks.explain import WatermarkState
 from headrace.lowlevel.watermarks.lateness import Lateness
 from headrace.lowlevel.watermarks.propagation import InjectorProgress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archived:
+    """An archived computation or injector. Persisted: every field. Times are microseconds UTC."""
+
+    member: Member
+    epoch: int
+    """The last epoch in which it was part of the topology."""
+    watermark: int = MIN_TIMESTAMP
+    """The input low watermark of a computation, or the low watermark of an injector."""
+    chains: tuple[FileChain, ...] = ()
+    """The file chains with a computation's state and timers, which also contain others of its level."""
+    hold: tuple[int, bytes, str] | None = None
+    """A computation's oldest hold: timestamp, encoded key, tag."""
+    wall_timer: int | None = None
+    """The time at which a computation's earliest wall-time timer is due; None if there is none."""
+    position: bytes = b""
+    """The encoded position of an injector's next delivery."""
+    greatest: int = MIN_TIMESTAMP
+    """The greatest timestamp that an injector has delivered."""
+    ended: bool = False
+    """Whether an injector's input had ended."""
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Kind and name of the member."""
+        return self.member.kind, self.member.name
+
+
+_OF_ARCHIVED = ("epoch", "watermark", "wall_timer", "greatest", "ended")
+
+
+def encode_archive(archive: Iterable[Archived]) -> bytes:
+    """Encode the archive as JSON."""
+    return json.dumps([_row(archived) for archived in archive]).encode()
+
+
+def decode_archive(data: bytes) -> tuple[Archived, ...]:
+    """Decode the result of `encode_archive`."""
+    return tuple(
+        Archived(
+            **{name: row[name] for name in _OF_ARCHIVED},
+            member=Fingerprint.decode(row["member"].encode()).members[0],
+            chains=tuple(map(chain_of_row, row["plans"])),
+            hold=row["hold"] and (row["hold"][0], bytes.fromhex(row["hold"][1]), row["hold"][2]),
+            position=bytes.fromhex(row["position"]),
+        )
+        for row in json.loads(data)
+    )
+
+
+def _row(archived: Archived) -> dict[str, object]:
+    return {
+        **{name: getattr(archived, name) for name in _OF_ARCHIVED},
+        "member": Fingerprint((archived.member,)).encode().decode(),
+        "plans": list(map(chain_row, archived.chains)),
+        "hold": archived.hold and (archived.hold[0], archived.hold[1].hex(), archived.hold[2]),
+        "position": archived.position.hex(),
+    }
+
 
 KIND, FORMAT_VERSION = ENTRY_KIND, ENTRY_VERSION
 """Kind and format version of `Manifest`. The version must change whenever the fields change."""
@@ -277,3 +343,57 @@ def watermark_state_of(manifest: Manifest) -> WatermarkState:
         holds=manifest.holds,
         intervals=manifest.intervals,
     )
+
+
+LevelInterval = tuple[int, int]
+"""Level and number of an interval."""
+Chains = Mapping[LevelInterval, FileChain]
+
+
+def advanced(
+    before: Manifest | None, manifest: Manifest, snapshots: Iterable[SnapshotParts], place: int
+) -> dict[LevelInterval, FileChain]:
+    """The file chains of a commit at a place of the log: those before it, with new snapshots and the commit's deltas.
+
+    Snapshots of intervals that no longer exist are ignored. Raises ValueError if state would be lost.
+    """
+    chains = rearranged({} if before is None else before.chains, manifest.intervals)
+    for snapshot in snapshots:
+        key = (snapshot.order.level, snapshot.order.interval)
+        if key in chains:
+            chains[key] = chains[key].on(snapshot)
+    for key, file in manifest.deltas.items():
+        if key not in chains:
+            raise ValueError(f"level {key[0]} has no interval {key[1]} in epoch {manifest.epoch}'s interval map")
+        if file is not None:
+            chains[key] = chains[key].after(file, place)
+    lost = () if before is None else before.intervals.keys() - manifest.intervals.keys()
+    if lost:
+        raise ValueError(f"level {min(lost)} is not in epoch {manifest.epoch}'s interval map, but has state")
+    return chains
+
+
+def rearranged(chains: Chains, intervals: Mapping[int, IntervalMap]) -> dict[LevelInterval, FileChain]:
+    """The file chains of other (or the same) intervals; the origins of a new interval are the chains that overlap it.
+
+    Raises ValueError for an interval with new bounds that has the number of an old one.
+    """
+    return {
+        (level, interval.number): _chain_of(chains, level, interval)
+        for level, level_intervals in intervals.items()
+        for interval in level_intervals
+    }
+
+
+def _chain_of(chains: Chains, level: int, interval: Interval) -> FileChain:
+    old = chains.get((level, interval.number))
+    if old is not None and (old.start, old.stop) == (interval.start, interval.stop):
+        return old
+    if old is not None:
+        raise ValueError(f"interval {interval.number} of level {level} has new bounds; give it a number of its own")
+    origins = [
+        Origin(chain)
+        for chain in chains.values()
+        if chain.level == level and chain.last and chain.start < interval.stop and interval.start < chain.stop
+    ]
+    return FileChain.of(level, interval, origins)

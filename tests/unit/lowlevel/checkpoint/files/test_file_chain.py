@@ -23,7 +23,7 @@ from headrace.lowlevel.checkpoint import (
 )
 from headrace.lowlevel.checkpoint.files.file_chain import merged
 from headrace.lowlevel.checkpoint.inspection.stored_tables import StoredTables
-from headrace.lowlevel.checkpoint.manifest.interval_files import advanced, rearranged
+from headrace.lowlevel.checkpoint.manifest.manifest import advanced, rearranged
 from headrace.lowlevel.intervals.interval_map import SPACE, Interval, IntervalMap, key_position
 from headrace.lowlevel.intervals.sequencer import Sequencer
 from headrace.lowlevel.state.memory_store import MemoryStateStore

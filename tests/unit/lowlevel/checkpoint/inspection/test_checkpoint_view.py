@@ -33,7 +33,7 @@ from headrace.lowlevel.checkpoint import Checkpoint, DeltaHeader, FileChain, Sna
 from headrace.lowlevel.checkpoint.files.file_chain import merged
 from headrace.lowlevel.checkpoint.inspection.stored_tables import StoredTables
 from headrace.lowlevel.checkpoint.inspection.values import pending_records
-from headrace.lowlevel.checkpoint.manifest.interval_files import rearranged
+from headrace.lowlevel.checkpoint.manifest.manifest import rearranged
 from headrace.lowlevel.coders.coder import STANDARD_KEYS
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.records.block import Block
