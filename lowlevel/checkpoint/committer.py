@@ -14,9 +14,8 @@ from headrace.lowlevel.checkpoint.log.commit_log import LogPosition, look, read_
 from headrace.lowlevel.checkpoint.log.fence import Lease, Seal
 from headrace.lowlevel.checkpoint.log.garbage import Garbage
 from headrace.lowlevel.checkpoint.log.marker import ensure_marker, ensure_same, read_marker
-from headrace.lowlevel.checkpoint.manifest import interval_files
 from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
-from headrace.lowlevel.checkpoint.manifest.manifest import Manifest, encode_manifest
+from headrace.lowlevel.checkpoint.manifest.manifest import Manifest, advanced, encode_manifest, rearranged
 from headrace.lowlevel.checkpoint.migration import stored_in, succeeded
 from headrace.lowlevel.coders.coder import PLAIN, KeyCoder
 from headrace.lowlevel.intervals.interval_map import IntervalMap
@@ -149,9 +148,7 @@ class Checkpoint:
         Args:
             intervals: Level -> its intervals.
         """
-        return (
-            [] if self.manifest is None else list(interval_files.rearranged(self.manifest.chains, intervals).values())
-        )
+        return [] if self.manifest is None else list(rearranged(self.manifest.chains, intervals).values())
 
     @property
     def stored_bytes(self) -> int:
@@ -235,7 +232,7 @@ class Checkpoint:
             owner=self.lease.owner,
             previous=self._position.base,
             topology=self._topology,
-            chains=interval_files.advanced(self.manifest, manifest, snapshots, place),
+            chains=advanced(self.manifest, manifest, snapshots, place),
             archive=() if self.manifest is None else self.manifest.archive,
             left={} if self.manifest is None else self.manifest.left,
         )

@@ -4,7 +4,6 @@ An entry consists of JSON, of the small delta files that it carries, and of opaq
 pending productions and receipts of sinks). If these bytes are many, they are in an object of their own, the bulk, which
 is written first; the entry stays small.
 
-
 The archive is state of removed computations and positions of removed injectors, kept until restored or discarded. It is
 part of every later commit, so the files that it names are never garbage. The file chains of a commit are those of the
 commit before, changed by new deltas, snapshots and key intervals.
