@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Topology
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import ManualClock
-from headrace.runners.engine.epoch_size import LEAST, USUAL, CheapSize, EpochSize
-from headrace.runners.engine.options import EpochProgress, RunOptions
+from headrace.runners.engine.options import LEAST, USUAL, CheapSize, EpochProgress, EpochSize, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.sdk.pipeline.runner_choice import run_options
 
