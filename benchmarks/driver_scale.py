@@ -34,8 +34,17 @@ from headrace.runners.engine.background_calls import PendingCall, PlainCall, Rel
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint
 from headrace.runners.engine.driver.driver import Driver
-from headrace.runners.engine.exchange_sums import consumed_sum, sent_sums
-from headrace.runners.engine.messages import DRIVER, EpochSpec, Message, MessageKind, Sender, TaskReport, pack_report
+from headrace.runners.engine.messages import (
+    DRIVER,
+    EpochSpec,
+    Message,
+    MessageKind,
+    Sender,
+    TaskReport,
+    consumed_sum,
+    pack_report,
+    sent_sums,
+)
 from headrace.runners.engine.options import RunOptions
 
 TASKS = (20, 200, 2_000)

@@ -13,7 +13,6 @@ from headrace.lowlevel.intervals.sequencer import mismatched
 from headrace.lowlevel.metric import MetricValues, add_metrics
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.watermarks.lateness import Lateness
-from headrace.runners.engine.exchange_sums import mismatches
 from headrace.runners.engine.messages import (
     COMMITTED,
     EpochSpec,
@@ -23,6 +22,7 @@ from headrace.runners.engine.messages import (
     Sender,
     TaskReport,
     add_counters,
+    mismatches,
     unpack,
 )
 

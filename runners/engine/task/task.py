@@ -27,9 +27,9 @@ from headrace.lowlevel.topology.nodes import DEAD_LETTERS, Keyed
 from headrace.lowlevel.user_errors import failed_step, own_traceback
 from headrace.lowlevel.watermarks.far_future import believable
 from headrace.lowlevel.watermarks.lateness import NO_LATENESS, Lateness
-from headrace.runners.engine.exchange_sums import NEVER, consumed_sum, sent_sums
 from headrace.runners.engine.messages import (
     DRIVER,
+    NEVER,
     Control,
     EpochSpec,
     Message,
@@ -37,8 +37,10 @@ from headrace.runners.engine.messages import (
     Sender,
     TaskReport,
     Work,
+    consumed_sum,
     pack,
     pack_report,
+    sent_sums,
     unpack,
 )
 from headrace.runners.engine.task.host import Host

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.runners.engine.exchange_sums import NEVER, consumed_sum, mismatches, sent_sums
-from headrace.runners.engine.messages import COMMITTED, Exchange, Sender
+from headrace.runners.engine.messages import COMMITTED, NEVER, Exchange, Sender, consumed_sum, mismatches, sent_sums
 
 LEVELS, TASKS = 3, 5
 
