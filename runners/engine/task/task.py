@@ -44,8 +44,7 @@ from headrace.runners.engine.messages import (
     unpack,
 )
 from headrace.runners.engine.task.host import Host
-from headrace.runners.engine.task.inbox import Inbox
-from headrace.runners.engine.task.outgoing import OutgoingBlocks
+from headrace.runners.engine.task.inbox import Inbox, OutgoingBlocks
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 
 
