@@ -1,4 +1,11 @@
-"""The options of a run as the engine has them, its progress after each epoch, and its result."""
+"""The options of a run as the engine has them, its progress after each epoch, and its result.
+
+
+An epoch has a fixed number of records, a number chosen for a latency aim, or a number that is cheap. With a latency
+aim, a record waits for the end of the epoch before it, and then for the end of its own epoch, so an epoch may take half
+of the aim. The duration of each epoch is measured and suggests a size; the suggestions are smoothed, so that one
+unusual epoch has little effect. Tests choose the size by hooks.
+"""
 
 from __future__ import annotations
 
@@ -324,3 +331,18 @@ class RunResult:
         3
         """
         return sum(counters.get(counter, 0) for counters in self.counters.values())
+
+
+class Hooks(Protocol):
+    """Hooks by which tests choose the size of epochs and stop a driver at any step of the protocol."""
+
+    def bundle_size(self, epoch: int, limit: int) -> int:
+        """Return how many records an injector may contribute to this epoch, at most `limit`."""
+        return limit
+
+    def step(self, name: str, epoch: int) -> None:
+        """Called before and after each step of the protocol."""
+
+
+class EveryStep(Hooks):
+    """The hooks of a normal run, which change nothing."""

@@ -18,8 +18,7 @@ from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint, r
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.driver.signals import heeding_signals
 from headrace.runners.engine.driver.topology_change import Changes, Running
-from headrace.runners.engine.hooks import Hooks
-from headrace.runners.engine.options import RunOptions, RunResult, check_program
+from headrace.runners.engine.options import Hooks, RunOptions, RunResult, check_program
 from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.code_shipping import prepare_workers
 from headrace.runners.spark.dataframe.bounded import bound, refuse_streams

@@ -29,9 +29,8 @@ from headrace.runners.engine.driver.running_topology import RunningTopology
 from headrace.runners.engine.driver.snapshot_schedule import SnapshotSchedule
 from headrace.runners.engine.driver.topology_change import Changes, Request
 from headrace.runners.engine.executor import Executor
-from headrace.runners.engine.hooks import EveryStep, Hooks
 from headrace.runners.engine.messages import EpochSpec
-from headrace.runners.engine.options import RunOptions, RunResult
+from headrace.runners.engine.options import EveryStep, Hooks, RunOptions, RunResult
 
 _log = logging.getLogger(__name__)
 

@@ -16,8 +16,7 @@ from headrace.runners.engine.clock import Clock, Wakeup
 from headrace.runners.engine.driver.journal import JournalState
 from headrace.runners.engine.driver.running_topology import RunningTopology
 from headrace.runners.engine.executor import Executor
-from headrace.runners.engine.hooks import Hooks
-from headrace.runners.engine.options import RunOptions
+from headrace.runners.engine.options import Hooks, RunOptions
 
 _LONGEST = 3600.0
 """Longest wait for input, in seconds."""

@@ -17,7 +17,7 @@ from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.driver.delivery import Receipts, after, begun, deliver, held
 from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.driver.topology_change import Changes
-from headrace.runners.engine.hooks import Hooks
+from headrace.runners.engine.options import Hooks
 
 _log = logging.getLogger(__name__)
 

@@ -33,8 +33,7 @@ from headrace.runners.engine.driver.journal import JournalState
 from headrace.runners.engine.driver.planning import Plan, Planner
 from headrace.runners.engine.driver.running_topology import RunningTopology
 from headrace.runners.engine.executor import Executor
-from headrace.runners.engine.hooks import EveryStep
-from headrace.runners.engine.options import RunOptions
+from headrace.runners.engine.options import EveryStep, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.generate_sequence import Beat, TickInjector
 from headrace.sdk.io.socket_source import SocketInjector
