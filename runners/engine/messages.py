@@ -2,6 +2,12 @@
 
 A message is a tuple `(target task, level, kind, blob)`. A message for a deeper level passes through the levels before
 it; messages for `DRIVER` reach the driver.
+
+Where tasks are many, no report names each attempt that its task has heard of: whether the attempts fit together is seen
+by sums. A sender and a consumer of its blocks are a pair. Every task adds up a hash of each pair that it is the sender
+of, and one of each pair that it is the consumer of. If the attempts to be committed consumed all that they sent, and
+nothing else, then both sums over all tasks are equal. An attempt that was consumed but is not to be committed, or whose
+output did not reach a consumer, changes one of the sums alone.
 """
 
 from __future__ import annotations
@@ -167,7 +173,7 @@ class TaskReport:
     consumed: list[Sender] = field(default_factory=list)
     """Attempts whose productions the task has consumed; if tasks are many, empty unless two are of one task."""
     sent_sums: dict[int, int] = field(default_factory=dict)
-    """Level -> sum over its tasks to which the task sent blocks; only if tasks are many, see `exchange_sums`."""
+    """Level -> sum over its tasks to which the task sent blocks; only if tasks are many, see `sent_sums`."""
     consumed_sum: int = 0
     """The same sum over the attempts whose blocks the task got."""
     deltas: dict[int, DeltaFile] = field(default_factory=dict)

@@ -1,6 +1,5 @@
 """The options of a run as the engine has them, its progress after each epoch, and its result.
 
-
 An epoch has a fixed number of records, a number chosen for a latency aim, or a number that is cheap. With a latency
 aim, a record waits for the end of the epoch before it, and then for the end of its own epoch, so an epoch may take half
 of the aim. The duration of each epoch is measured and suggests a size; the suggestions are smoothed, so that one

@@ -43,8 +43,8 @@ from headrace.runners.engine.messages import (
     sent_sums,
     unpack,
 )
+from headrace.runners.engine.task.exchange import Inbox, OutgoingBlocks
 from headrace.runners.engine.task.host import Host
-from headrace.runners.engine.task.inbox import Inbox, OutgoingBlocks
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 
 

@@ -20,7 +20,7 @@ from headrace.lowlevel.records import block
 from headrace.lowlevel.storage import object_store, signed_store
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.vectorized import computation
-from headrace.runners.engine import epoch_size, productions
+from headrace.runners.engine import options, productions
 from headrace.runners.engine.driver import running_topology, signals
 from headrace.sdk.io.files import write_to_files
 from headrace.sdk.io.text import line_ranges
@@ -111,8 +111,8 @@ REFUSED = {
     "set of texts of a metric": f"{metric_cells.MOST_CHARACTERS:,} characters in all",
 }
 CHANGES = {
-    "records in an epoch": f"{epoch_size.USUAL:,}, or `--max_records_per_epoch`",
-    "records in an epoch with `--latency_aim`": f"never fewer than {epoch_size.LEAST:,}",
+    "records in an epoch": f"{options.USUAL:,}, or `--max_records_per_epoch`",
+    "records in an epoch with `--latency_aim`": f"never fewer than {options.LEAST:,}",
     "key intervals and tasks of a step": f"{running_topology.MANY_TASKS}",
     "claims or outputs of one element of a splittable `DoFn`": (
         f"{process_invoker.MOST_CLAIMS:,}, or a bundle of {process_invoker.BUNDLE_SECONDS:g} second"

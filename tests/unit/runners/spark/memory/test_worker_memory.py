@@ -14,7 +14,7 @@ from headrace.lowlevel.intervals.interval_map import Interval
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.state.state_store import Delta
 from headrace.runners.engine.messages import MessageKind, Sender, pack, unpack
-from headrace.runners.engine.task.inbox import Inbox, OutgoingBlocks
+from headrace.runners.engine.task.exchange import Inbox, OutgoingBlocks
 from headrace.runners.spark.jobs import stage_function as level_module
 from headrace.runners.spark.jobs.stage_function import batches_of
 from headrace.runners.spark.memory import Trim, own_bytes

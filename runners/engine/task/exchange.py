@@ -1,4 +1,8 @@
-"""The inbox of a task of a keyed level: messages of the tasks before it, by kind."""
+"""What a task receives from the tasks before it, and what it sends to those after it.
+
+The inbox of a task of a keyed level has messages by kind. The records that a task produces are blocks for tasks of
+later levels, and productions for later epochs.
+"""
 
 from __future__ import annotations
 
