@@ -23,7 +23,7 @@ from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.driver import running_topology
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.runners.local.scheduler import Scheduler
+from headrace.runners.local.executor import Scheduler
 from headrace.runners.spark import SparkRunner
 
 _WARM = 2

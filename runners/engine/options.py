@@ -341,6 +341,7 @@ class Hooks(Protocol):
 
     def step(self, name: str, epoch: int) -> None:
         """Called before and after each step of the protocol."""
+        return None
 
 
 class EveryStep(Hooks):

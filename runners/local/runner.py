@@ -14,8 +14,7 @@ from headrace.runners.engine.driver.journal import Journal, NoJournal
 from headrace.runners.engine.driver.signals import heeding_signals
 from headrace.runners.engine.driver.topology_change import Changes, Running
 from headrace.runners.engine.options import RunOptions, RunResult, check_program
-from headrace.runners.local.executor import LocalExecutor
-from headrace.runners.local.scheduler import Scheduler
+from headrace.runners.local.executor import LocalExecutor, Scheduler
 
 
 class LocalRunner:

@@ -15,10 +15,19 @@ from rich.text import Text
 
 from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
-from headrace.runners.reporting.figures import Rates, hot_key, long_phase, slow_sink, step_figures
+from headrace.runners.reporting.figures import (
+    SHARE_OF_NAMES,
+    Rates,
+    TextFigure,
+    columns_for,
+    heading,
+    hot_key,
+    long_phase,
+    slow_sink,
+    step_figures,
+)
 from headrace.runners.reporting.log import ProgressLog
 from headrace.runners.reporting.reporter import LastProgress, Reporter
-from headrace.runners.reporting.table import SHARE_OF_NAMES, TextFigure, columns_for, heading
 
 _CTRL_C = len("^C")
 """Columns that stay free at the right: a terminal shows Ctrl-C behind the last line, which must not break that line."""

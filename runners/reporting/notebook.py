@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import Protocol, Self, cast
 
 from headrace.runners.engine.options import EpochProgress
-from headrace.runners.reporting.figures import Rates, step_figures
-from headrace.runners.reporting.table import TextFigure, columns_for, heading
+from headrace.runners.reporting.figures import Rates, TextFigure, columns_for, heading, step_figures
 
 _EVERY = 0.25
 """Seconds between two updates. A run may have hundreds of epochs a second, and a notebook cannot show so many."""

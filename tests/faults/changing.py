@@ -19,7 +19,7 @@ from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.driver.topology_change import Running
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import LocalRunner
-from headrace.runners.local.scheduler import RandomScheduler
+from headrace.runners.local.executor import RandomScheduler
 from tests.checkpoints import contents
 from tests.unit.runners.local.test_local_runner import PerMinute
 

@@ -21,8 +21,7 @@ from headrace.runners.engine.driver.checkpoint_journal import CheckpointJournal
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash
-from headrace.runners.local.executor import LocalExecutor
-from headrace.runners.local.scheduler import RandomScheduler
+from headrace.runners.local.executor import LocalExecutor, RandomScheduler
 from tests.faults.crashes.test_intervals_change import RandomBalancer
 from tests.stores import WrappedStore
 

@@ -14,7 +14,7 @@ from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.driver.journal import NoJournal
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from headrace.runners.local.scheduler import RandomScheduler
+from headrace.runners.local.executor import RandomScheduler
 from tests.faults.attempts.test_strong_productions import KEY, Keep, LosesATask
 from tests.faults.mixed import DELAY, STRONG, WEAK, World, check, topology
 

@@ -28,7 +28,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND, Timestamp
 from headrace.runners.engine.clock import Clock, ManualClock
 from headrace.runners.engine.options import EpochProgress, RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner
-from headrace.runners.local.scheduler import RandomScheduler
+from headrace.runners.local.executor import RandomScheduler
 from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming
 from headrace.sdk.model.special_outputs import TimestampedValue
 from headrace.sdk.operators.grouping.grouping import Grouping

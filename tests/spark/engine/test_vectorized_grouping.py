@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.runners.local.scheduler import Crash
+from headrace.runners.local.executor import Crash
 from headrace.runners.spark import SparkRunner
 from tests.faults.crashes import test_column_computations_survive as raw
 from tests.faults.crashes.test_vectorized_grouping_survives import (

@@ -34,7 +34,7 @@ from headrace.lowlevel.watermarks.explain import (
 from headrace.lowlevel.watermarks.propagation import Frontier, InjectorProgress, Propagation
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.runners.local.scheduler import Scheduler
+from headrace.runners.local.executor import Scheduler
 from tests.unit.lowlevel.topology.test_topology import chain, first
 
 

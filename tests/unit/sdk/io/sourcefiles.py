@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headrace.lowlevel.injectors.injector import Delivery
-from headrace.runners.local.scheduler import Scheduler
+from headrace.runners.local.executor import Scheduler
 from headrace.sdk.transforms.core.low_level import Source
 
 Rows = list[list[tuple[object, int]]]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import headrace as beam
 from headrace import col
 from headrace.runners.local import LocalRunner
-from headrace.runners.local.scheduler import Scheduler
+from headrace.runners.local.executor import Scheduler
 
 NAMES = "abc"
 

@@ -17,7 +17,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.recording import Arrival, Recording, StepRecording, WatermarkStep
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.local import LocalRunner
-from headrace.runners.local.scheduler import Scheduler
+from headrace.runners.local.executor import Scheduler
 from headrace.sdk.visualization.diagrams.pipeline_diagram import pipeline_diagram
 from headrace.sdk.visualization.plots.page import page
 from headrace.sdk.visualization.plots.panel import panels
