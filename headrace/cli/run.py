@@ -17,7 +17,6 @@ from headrace.options.pipeline_options import EngineOptions, PipelineOptions, ch
 from headrace.runners.engine.driver.signals import stand_in
 from headrace.runners.engine.options import run_options
 from headrace.runners.reporting import Reporter, Reporters, reporter_for
-from headrace.runners.reporting.address import PortError
 from headrace.runners.reporting.prometheus import PrometheusReporter
 from headrace.runners.reporting.reporter import LastProgress
 from headrace.sdk.pipeline.pipeline import Pipeline, record_topology

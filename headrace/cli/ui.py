@@ -10,7 +10,7 @@ import typer
 
 from headrace.cli.ending import as_misuse, endings
 from headrace.cli.inspect import view_of
-from headrace.runners.reporting.address import PortError
+from headrace.runners.reporting.reporter import PortError
 from headrace.ui.pipelines import StoredPipeline, titles_of
 from headrace.ui.reporter import PORT, page_address
 from headrace.ui.server import PageServer

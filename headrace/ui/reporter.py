@@ -9,7 +9,7 @@ from typing import Self
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
-from headrace.runners.reporting.address import LOOPBACK, host_and_port
+from headrace.runners.reporting.reporter import LOOPBACK, host_and_port
 from headrace.ui.pipelines import RunningPipeline
 from headrace.ui.server import PageServer
 

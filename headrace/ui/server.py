@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from threading import Thread
 from typing import TYPE_CHECKING, Self
 
-from headrace.runners.reporting.address import port_error
+from headrace.runners.reporting.reporter import port_error
 from headrace.ui.access import Access
 from headrace.ui.application import Application
 from headrace.ui.pipelines import Pipeline

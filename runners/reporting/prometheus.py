@@ -10,9 +10,8 @@ from headrace.lowlevel.metric_cells import CounterCell, DistributionCell, GaugeC
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
-from headrace.runners.reporting.address import LOOPBACK, host_and_port, port_error
 from headrace.runners.reporting.figures import StepFigures, step_figures
-from headrace.runners.reporting.reporter import LastProgress
+from headrace.runners.reporting.reporter import LOOPBACK, LastProgress, host_and_port, port_error
 
 __all__ = ["PrometheusReporter"]
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import pytest
 
-from headrace.runners.reporting.address import PortError
+from headrace.runners.reporting.reporter import PortError
 from headrace.ui.access import Access
 from headrace.ui.application import Application
 from headrace.ui.pipelines import RunningPipeline, StoredPipeline
