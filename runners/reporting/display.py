@@ -1,10 +1,16 @@
-"""Progress of a run at a terminal: a display that is redrawn in place; elsewhere, lines of JSON take its place."""
+"""Progress of a run at a terminal: a display that is redrawn in place; elsewhere, lines of JSON take its place.
+
+There is at most one line of JSON a second, and always one for the last epoch.
+"""
 
 from __future__ import annotations
 
+import json
+import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import IO, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.constrain import Constrain
@@ -13,6 +19,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import (
@@ -25,9 +32,133 @@ from headrace.runners.reporting.figures import (
     long_phase,
     slow_sink,
     step_figures,
+    total,
 )
-from headrace.runners.reporting.log import ProgressLog
 from headrace.runners.reporting.reporter import LastProgress, Reporter
+
+_EVERY = 1.0
+"""Default number of seconds between two lines."""
+_RUNNING_EVERY = 30.0
+"""Seconds after which a phase that lasts has a line, and between two such lines."""
+
+
+class ProgressLog:
+    """Writes one line of JSON a second with the figures of the whole run.
+
+    Args:
+        file: The text file to which the lines are written.
+        every: Least number of seconds between two lines.
+        clock: Returns the seconds of a monotonic clock.
+        details: Whether a line also has the rate of output, the phases of the epoch and the figures of each step, which
+            take about 80 characters a step.
+
+    >>> import sys
+    >>> with ProgressLog(sys.stdout, clock=lambda: 0.0) as log:
+    ...     log(EpochProgress(1, 3, 2, 0, 0, MAX_TIMESTAMP, 0, 0, 0.5))
+    {"epoch": 1, "seconds": 0.5, "in": 3, "in_per_s": 6.0, "out": 2, "late": 0, "dropped": 0, "watermark": "end", ...}
+    """
+
+    def __init__(
+        self,
+        file: IO[str],
+        every: float = _EVERY,
+        clock: Callable[[], float] = time.monotonic,
+        details: bool = False,
+    ) -> None:
+        self._file, self._every, self._clock = file, every, clock
+        self._line = detailed_line if details else line_of
+        self._rates = Rates()
+        self._next: float | None = None
+        self._waiting: EpochProgress | None = None
+        self._activity: Activity | None = None
+        self._over = threading.Event()
+        self._writes = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def begin(self, activity: Activity) -> None:
+        """Write a line, too, while the run is in one phase for long: `{"running": "epoch 7 has been in …"}`."""
+        self._activity = activity
+        threading.Thread(target=self._watch, name="headrace progress log", daemon=True).start()
+
+    def _watch(self) -> None:
+        while not self._over.wait(_RUNNING_EVERY):
+            if long := long_phase(self._activity, _RUNNING_EVERY):
+                self._print({"running": long})
+
+    def __call__(self, progress: EpochProgress) -> None:
+        """Note the progress after an epoch, and write a line if one is due."""
+        now = self._clock()
+        self._rates.note(progress, now)
+        self._waiting = progress
+        if self._next is None or now >= self._next:
+            self._next = now + self._every
+            self._write()
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._write()
+
+    def _write(self) -> None:
+        if self._waiting is not None:
+            self._print(self._line(self._waiting, self._rates.per_second))
+            self._waiting = None
+
+    def _print(self, line: Mapping[str, object]) -> None:
+        with self._writes:
+            print(json.dumps(line), file=self._file, flush=True)
+
+
+def line_of(progress: EpochProgress, per_second: tuple[float, float]) -> Mapping[str, object]:
+    """Return the figures of a line: times in RFC 3339, spans in seconds; `per_second` is the rates in and out."""
+    return {
+        "epoch": progress.epoch,
+        "seconds": round(progress.seconds, 3),
+        "in": progress.records_in,
+        "in_per_s": round(per_second[0], 1),
+        "out": progress.records_out,
+        "late": progress.late,
+        "dropped": progress.dropped,
+        "watermark": _time(progress.watermark),
+        "lag_s": None if progress.lag is None else round(progress.lag / 1e6, 3),
+    }
+
+
+def detailed_line(progress: EpochProgress, per_second: tuple[float, float]) -> Mapping[str, object]:
+    """Return the figures of `line_of`, the rate of output, the phases, and all known figures of each step."""
+    steps = step_figures(progress.metrics)
+    return {
+        **line_of(progress, per_second),
+        "out_per_s": round(per_second[1], 1),
+        "duplicates": total(steps, "duplicates"),
+        "state_bytes": total(steps, "state_bytes"),
+        "phases_s": {name: round(seconds, 6) for name, seconds in progress.phases.items()},
+        "steps": {step.step: _known_figures(asdict(step)) for step in steps},
+    }
+
+
+def _known_figures(figures: dict[str, object]) -> dict[str, object]:
+    """Return the known figures of a step, with times in RFC 3339 and spans in seconds."""
+    known = {name: value for name, value in figures.items() if value is not None and name != "step"}
+    if isinstance(lag := known.pop("lag", None), int):
+        known["lag_s"] = lag / 1e6
+    if isinstance(watermark := known.get("watermark"), int):
+        known["watermark"] = _time(watermark)
+    return known
+
+
+def _time(timestamp: int) -> str | None:
+    """Return a watermark in RFC 3339; None before the first watermark, `"end"` after the end of the input."""
+    if timestamp == MIN_TIMESTAMP:
+        return None
+    if timestamp >= MAX_TIMESTAMP:
+        return "end"
+    try:
+        return Timestamp(micros=timestamp).to_rfc3339()
+    except OverflowError:
+        return f"{timestamp / 1e6:.6f}"
+
 
 _CTRL_C = len("^C")
 """Columns that stay free at the right: a terminal shows Ctrl-C behind the last line, which must not break that line."""
