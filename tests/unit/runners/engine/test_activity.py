@@ -20,7 +20,7 @@ from headrace.options.pipeline_options import EngineOptions, PipelineOptions
 from headrace.runners.engine.activity import Activity, RunPhase
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.local import LocalRunner
-from headrace.runners.reporting import ProgressDisplay, ProgressLog, PrometheusReporter, log
+from headrace.runners.reporting import ProgressDisplay, ProgressLog, PrometheusReporter, display
 from headrace.runners.reporting.figures import hot_key, long_phase, slow_sink
 from headrace.runners.reporting.reporter import Reporters
 from headrace.sdk.transforms.core.low_level import Source
@@ -191,7 +191,7 @@ class TestReporters:
             assert "epoch 8 has been in phase tasks, step 'Enrich', for 60 s" in shown and first in shown
 
     def test_a_log_has_a_line(self, activity: Activity, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(log, "_RUNNING_EVERY", 0.01)
+        monkeypatch.setattr(display, "_RUNNING_EVERY", 0.01)
         file = io.StringIO()
         with ProgressLog(file) as reporter:
             reporter.begin(activity)
