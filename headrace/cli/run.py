@@ -18,7 +18,7 @@ from headrace.runners.engine.driver.signals import stand_in
 from headrace.runners.engine.options import run_options
 from headrace.runners.reporting import Reporter, Reporters, reporter_for
 from headrace.runners.reporting.prometheus import PrometheusReporter
-from headrace.runners.reporting.reporter import LastProgress
+from headrace.runners.reporting.reporter import LastProgress, PortError
 from headrace.sdk.pipeline.pipeline import Pipeline, record_topology
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner, labels_to_record
 from headrace.ui.reporter import PageReporter, page_address
