@@ -41,8 +41,8 @@ from headrace.sdk.operators.grouping.reshuffle import Route, Scatter, Shuffle
 from headrace.sdk.operators.splittable.splittable_par_do import SplittableParDo, SplittablePlan
 from headrace.sdk.operators.splittable.work_item import InitialSplitting, SplittingPlan
 from headrace.sdk.operators.stateful.stateful_par_do import StatefulParDo, StatefulPlan
-from headrace.sdk.transforms.core.combine_by_key import CombineByKey
 from headrace.sdk.transforms.core.flatten import Flatten
+from headrace.sdk.transforms.core.group_by_key import CombineByKey
 from headrace.sdk.transforms.core.low_level import RunComputation, Source, Write
 from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey, Shuffling
 from headrace.sdk.transforms.core.steps import (

@@ -30,8 +30,7 @@ from headrace.sdk.operators.vectorized.column_grouping import ColumnGrouping
 from headrace.sdk.operators.vectorized.eligibility import gap_of
 from headrace.sdk.operators.vectorized.sessions import ColumnSessions
 from headrace.sdk.operators.vectorized.state_migration import records_of_segments
-from headrace.sdk.transforms.core.combine_by_key import CombineByKey
-from headrace.sdk.transforms.core.group_by_key import GroupByKey
+from headrace.sdk.transforms.core.group_by_key import CombineByKey, GroupByKey
 from headrace.sdk.windows.windowing import Windowing
 
 Streams: TypeAlias = Mapping[str, GroupingInputForm]

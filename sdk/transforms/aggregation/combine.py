@@ -21,10 +21,9 @@ from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import Collection
 from headrace.sdk.graph.side_inputs import AsSingleton
-from headrace.sdk.transforms.core.combine_by_key import Combine, CombineByKey
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.flatten import Flatten
-from headrace.sdk.transforms.core.group_by_key import GroupByKey
+from headrace.sdk.transforms.core.group_by_key import Combine, CombineByKey, GroupByKey
 from headrace.sdk.transforms.core.par_do import Map, ParDo
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.triggers import DefaultTrigger

@@ -38,8 +38,8 @@ from headrace.sdk.graph.build_checks import check_stateful_input
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import Collection, DoOutputsTuple, PCollection
 from headrace.sdk.graph.side_inputs import never_ready, refuse_bare, without_side_inputs
-from headrace.sdk.transforms.core.combine_by_key import CombineByKey
 from headrace.sdk.transforms.core.flatten import Flatten
+from headrace.sdk.transforms.core.group_by_key import CombineByKey
 from headrace.sdk.transforms.core.low_level import Write
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.windows import WindowFn

@@ -8,8 +8,7 @@ from headrace.sdk.functions.declared_state import DeclaredState
 from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.graph.pvalue import Collection, Step
 from headrace.sdk.graph.side_inputs import AsSideInput
-from headrace.sdk.transforms.core.combine_by_key import CombineByKey
-from headrace.sdk.transforms.core.group_by_key import GroupByKey
+from headrace.sdk.transforms.core.group_by_key import CombineByKey, GroupByKey
 from headrace.sdk.transforms.core.par_do import MultiParDo, ParDo
 from headrace.sdk.transforms.core.window_into import WindowInto
 
