@@ -13,13 +13,11 @@ from xml.etree.ElementTree import Element
 from headrace.sdk.recording.recording import RecordedPane
 from headrace.sdk.visualization.plots import style
 from headrace.sdk.visualization.plots.axis import brief_time
-from headrace.sdk.visualization.plots.boxes import PaneBox
 from headrace.sdk.visualization.plots.labels import Rectangle, item_label, value_label
-from headrace.sdk.visualization.plots.marks import Bar, Bell, Flag
 from headrace.sdk.visualization.plots.panel import LINE, Panel
 from headrace.sdk.visualization.plots.scene import Dot, Scene
+from headrace.sdk.visualization.plots.shapes import Bar, Bell, Flag, PaneBox, Point
 from headrace.sdk.visualization.plots.style import LOOKS, PATTERNS, Look
-from headrace.sdk.visualization.plots.watermark_lines import Point
 
 Attributes = dict[str, str | float]
 INSTANT: Attributes = {"stroke": style.INK, "stroke_width": 1.2, "stroke_dasharray": "2 3"}

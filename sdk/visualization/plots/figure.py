@@ -29,9 +29,9 @@ from headrace.sdk.visualization.plots.drawing import drawing, legend, legend_siz
 from headrace.sdk.visualization.plots.labels import GAP, width_of
 from headrace.sdk.visualization.plots.panel import LINE, Panel
 from headrace.sdk.visualization.plots.scene import Scene
+from headrace.sdk.visualization.plots.shapes import Point
 from headrace.sdk.visualization.plots.style import DPI, LOOKS, PATTERNS, points
 from headrace.sdk.visualization.plots.svg import BOTTOM, LEFT, RIGHT, TOP
-from headrace.sdk.visualization.plots.watermark_lines import Point
 
 _ANCHORS = {"start": "left", "middle": "center", "end": "right"}
 

@@ -9,13 +9,11 @@ from math import hypot
 
 from headrace.sdk.model.short_text import count_text
 from headrace.sdk.recording.recording import Arrival, RecordingError, StepRecording
-from headrace.sdk.visualization.plots import downsampling, marks, watermark_lines
+from headrace.sdk.visualization.plots import downsampling, shapes
 from headrace.sdk.visualization.plots.axis import Axis
-from headrace.sdk.visualization.plots.boxes import Boxes, PaneBox
 from headrace.sdk.visualization.plots.downsampling import visible_items
 from headrace.sdk.visualization.plots.labels import Labels, Rectangle, item_label
-from headrace.sdk.visualization.plots.marks import Bar, Bell, Flag
-from headrace.sdk.visualization.plots.watermark_lines import Point
+from headrace.sdk.visualization.plots.shapes import Bar, Bell, Boxes, Flag, PaneBox, Point
 
 _RADIUS, _SMALL_RADIUS, _TINY_RADIUS = 10.0, 4.0, 2.0
 _CROWD, _FEW, _MANY = 30, 80, 300
@@ -153,12 +151,12 @@ def scene(step: StepRecording, spans: Spans, width: float, height: float) -> Sce
     across = Axis(*spans.event_time, 0.0, width)
     up = Axis(*spans.processing_time, height, 0.0)
     until = up.last if step.standing is None else step.standing.clock
-    actual = watermark_lines.actual_line(step.watermarks, across, up, until)
-    ideal = watermark_lines.ideal_line(step.arrivals, across, up)
+    actual = shapes.actual_line(step.watermarks, across, up, until)
+    ideal = shapes.ideal_line(step.arrivals, across, up)
     dots = _dots(step.arrivals, across, up)
     squares = [_square(dot) for dot in dots]
-    flags = marks.flags(step.productions, across, up, list(squares))
-    bells = marks.bells(step.timers, across, up)
+    flags = shapes.flags(step.productions, across, up, list(squares))
+    bells = shapes.bells(step.timers, across, up)
     labels = Labels(squares, _segments(actual) + _segments(ideal))
     boxes = Boxes(step, across, up, labels)
     drawn = boxes.drawn_boxes()
@@ -182,8 +180,8 @@ def scene(step: StepRecording, spans: Spans, width: float, height: float) -> Sce
 
 def _with_standing(layout: Scene, step: StepRecording) -> Scene:
     assert step.standing is not None, "scene() checks that there is a snapshot"
-    bars, windows = marks.bars(step.standing, layout.event_time, layout.processing_time)
-    bells = marks.waiting_bells(step.standing, layout.event_time, layout.processing_time)
+    bars, windows = shapes.bars(step.standing, layout.event_time, layout.processing_time)
+    bells = shapes.waiting_bells(step.standing, layout.event_time, layout.processing_time)
     remarks = [
         *downsampling.remark(len(bars), windows, "open windows"),
         *downsampling.remark(len(bells), len(step.standing.timers), "waiting timers"),
