@@ -26,9 +26,9 @@ from headrace.sdk.pipeline.runner_choice import (
     progress_callback,
     run_options,
 )
+from headrace.sdk.recording.checkpoint_recording import log_of
 from headrace.sdk.recording.recorder import Recorder
 from headrace.sdk.recording.recording import Recording
-from headrace.sdk.recording.recording_log import log_of
 from headrace.sdk.result import NoRun, PipelineResult, RunOutcome, warn_of_unmatched
 from headrace.sdk.visualization.diagrams.pipeline_diagram import mime_bundle
 

@@ -2,7 +2,7 @@
 
 Only the compiled pipeline gets taps (`recorded_step.py` at groupings, `call_recorder.py` around computations), so a
 recorded run computes the same results. Sinks receive the rows of an epoch first, then the engine reports its clock and
-watermarks (`EpochProgress`). With a checkpoint, the recording is stored in it (`recording_log.py`).
+watermarks (`EpochProgress`). With a checkpoint, the recording is stored in it (`checkpoint_recording.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from headrace.lowlevel.topology.computation import IntervalComputation
 from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
 from headrace.sdk.recording.call_recorder import call_item, with_recorded_calls
+from headrace.sdk.recording.checkpoint_recording import JOIN_AT, RecordLog
 from headrace.sdk.recording.recorded_step import (
     EpochClock,
     Make,
@@ -32,7 +33,6 @@ from headrace.sdk.recording.recorded_step import (
     tap,
 )
 from headrace.sdk.recording.recording import Recording, RecordingError, covers
-from headrace.sdk.recording.recording_log import JOIN_AT, RecordLog
 from headrace.sdk.transforms.core.low_level import RunComputation
 from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.steps import GROUPING, declared_state

@@ -19,7 +19,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.recording import Arrival, Recording, StepRecording
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.executor import Scheduler
-from headrace.sdk.recording.recording_log import JOIN_AT, RecordLog
+from headrace.sdk.recording.checkpoint_recording import JOIN_AT, RecordLog
 from tests.recorded import record
 from tests.stores import DictStore
 
