@@ -13,9 +13,8 @@ from headrace.cli.run import Options, Target, flags_of
 from headrace.cli.target import Program, load
 from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.visualization.diagrams.diagram import Diagram, mermaid
-from headrace.sdk.visualization.diagrams.pipeline_diagram import pipeline_diagram
+from headrace.sdk.visualization.diagrams.program_diagrams import pipeline_diagram, topology_diagram
 from headrace.sdk.visualization.diagrams.svg import svg
-from headrace.sdk.visualization.diagrams.topology_diagram import topology_diagram
 
 
 class View(StrEnum):

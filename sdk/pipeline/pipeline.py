@@ -30,7 +30,7 @@ from headrace.sdk.recording.checkpoint_recording import log_of
 from headrace.sdk.recording.recorder import Recorder
 from headrace.sdk.recording.recording import Recording
 from headrace.sdk.result import NoRun, PipelineResult, RunOutcome, warn_of_unmatched
-from headrace.sdk.visualization.diagrams.pipeline_diagram import mime_bundle
+from headrace.sdk.visualization.diagrams.program_diagrams import mime_bundle
 
 _log = logging.getLogger("headrace.sdk.tracebacks")
 

@@ -18,7 +18,7 @@ from headrace.recording import Arrival, Recording, StepRecording, WatermarkStep
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.executor import Scheduler
-from headrace.sdk.visualization.diagrams.pipeline_diagram import pipeline_diagram
+from headrace.sdk.visualization.diagrams.program_diagrams import pipeline_diagram
 from headrace.sdk.visualization.plots.page import page
 from headrace.sdk.visualization.plots.panel import panels
 from headrace.sdk.visualization.plots.scene import Scene

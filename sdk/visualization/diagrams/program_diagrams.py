@@ -1,14 +1,17 @@
-"""The diagram of a pipeline as written: a box for each step of the program, composites around them."""
+"""Diagrams of a program: of the pipeline as written, composites around its steps, and of its topology."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import MISSING, Field, fields, is_dataclass
 
 from headrace.lowlevel.time import Duration, Timestamp
+from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.compiler.collection_graph import CollectionGraph
 from headrace.sdk.graph.ptransform import is_of_engine
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
+from headrace.sdk.operators.fusion.stage import Stage
 from headrace.sdk.transforms.core.low_level import RunComputation, Source, Write
 from headrace.sdk.transforms.core.reshuffle import Shuffling
 from headrace.sdk.transforms.core.steps import GROUPING, runs_by_key, side_inputs_of
@@ -16,6 +19,8 @@ from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, StepKind, mermaid
 from headrace.sdk.visualization.diagrams.svg import svg
 from headrace.sdk.windows.windowing import Windowing
+
+_SINK = " (sink)"
 
 
 def pipeline_diagram(pipeline: BasePipeline) -> Diagram:
@@ -161,3 +166,57 @@ def _is_default(argument: Field[object], value: object) -> bool:
     # None and a time of zero always count as defaults.
     default = None if argument.default is MISSING else argument.default
     return value is None or value == default or (isinstance(value, Duration | Timestamp) and value.micros == 0)
+
+
+def topology_diagram(topology: Topology) -> Diagram:
+    """The diagram of a topology, compiled from a pipeline or written by hand.
+
+    >>> from headrace.lowlevel.topology.computation import Computation
+    >>> from headrace.lowlevel.injectors.injector import BoundedInjector
+    >>> topology = Topology()
+    >>> topology.injector("queries", BoundedInjector([("britney", 1)]))
+    >>> topology.computation("count", Computation(), {"queries": lambda query: query}, ["counts"])
+    >>> diagram = topology_diagram(topology)
+    >>> [(box.lines, box.kind.name) for box in diagram.boxes]
+    [(('queries', 'BoundedInjector'), 'SOURCE'), (('count', 'level 1, Computation'), 'KEYED')]
+    >>> diagram.arrows
+    [Arrow(source='queries', target='count', label='queries', shuffled=True, beside=False)]
+    """
+    diagram = Diagram("as compiled")
+    for stream, injector in topology.injectors.items():
+        diagram.boxes.append(Box(stream, (stream, type(injector).__name__), StepKind.SOURCE))
+    for level, names in enumerate(topology.levels(), 1):
+        for name in names:
+            computation = type(topology.keyed[name].computation).__name__
+            diagram.boxes.append(Box(name, (name, f"level {level}, {computation}"), StepKind.KEYED))
+    for name in topology.inline_order():
+        diagram.boxes.append(Box(name, _lines_of_inline(topology, name), StepKind.STEP))
+    for name, (_, sink) in topology.sinks.items():
+        diagram.boxes.append(Box(name + _SINK, (name, type(sink).__name__), StepKind.SINK))
+    diagram.arrows += _arrows(topology)
+    return diagram
+
+
+def _lines_of_inline(topology: Topology, name: str) -> tuple[str, ...]:
+    """The lines of an inline computation; a fused stage shows its steps."""
+    node = topology.inlines[name]
+    if isinstance(node.computation, Stage):
+        return tuple(step.label for step in node.computation.plan.steps) or (name, "passes on")
+    part = () if node.step == name else (f"a part of {node.step}",)
+    return (name, *part)
+
+
+def _arrows(topology: Topology) -> Iterator[Arrow]:
+    makers: dict[str, list[str]] = {stream: [stream] for stream in topology.injectors}
+    for node in topology.nodes():
+        for stream in node.outputs:
+            makers.setdefault(stream, []).append(node.name)
+    for name, keyed in topology.keyed.items():
+        for stream in keyed.inputs:
+            beside = stream in keyed.aside
+            yield from (Arrow(maker, name, stream, shuffled=True, beside=beside) for maker in makers[stream])
+    for name, inline in topology.inlines.items():
+        for stream in sorted(inline.inputs):
+            yield from (Arrow(maker, name, stream) for maker in makers[stream])
+    for name, (stream, _) in topology.sinks.items():
+        yield from (Arrow(maker, name + _SINK, stream) for maker in makers[stream])
