@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in
 
 Numbers = NDArray[np.int64]
+Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 _SPARSE = 4
 """If group numbers exceed this many times the number of rows, they are made dense by sorting, else by a table."""
 

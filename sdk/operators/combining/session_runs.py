@@ -7,9 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.key_columns import Numbers, numbered
-
-Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
+from headrace.lowlevel.columnar.key_columns import Flags, Numbers, numbered
 
 
 class Runs(NamedTuple):
@@ -25,8 +23,6 @@ class Runs(NamedTuple):
 
 def runs_of_elements(keys: Numbers, times: Numbers, gap: int, late: Flags) -> Runs:
     """Runs of elements of one key less than a gap apart; late elements are not in runs with other elements.
-
-    `keys`, `times` and `late` have one entry for each element, in any order. Times and `gap` have the same unit.
 
     `keys`, `times` and `late` have one entry for each element, in any order. Times and `gap` have the same unit.
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from headrace.lowlevel.columnar.key_columns import Numbers, first_indices
+from headrace.lowlevel.columnar.key_columns import Flags, Numbers, first_indices
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
@@ -24,7 +24,6 @@ from headrace.lowlevel.vectorized.segment_store import SegmentStore
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers
-from headrace.sdk.operators.combining.session_runs import Flags
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_assignment import LiftedNamespaces
 from headrace.sdk.operators.vectorized.eligibility import size_of

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
-from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.columnar.key_columns import Flags, Numbers
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.topology.computation import IntervalContext
@@ -57,7 +57,7 @@ class PaneOutput:
         else:
             self._emit_values(lines, codes, context)
 
-    def _by_value(self, lines: WindowTable) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _by_value(self, lines: WindowTable) -> Flags:
         """Which lines are sent as values: all lines of a key if one line needs it, to keep the order of the key."""
         found = self.accumulated.only_values(lines)
         if found.any():
@@ -92,7 +92,7 @@ class PaneOutput:
         return GlobalWindow() if self.in_global else IntervalWindow.of_micros(start, end)
 
 
-def _of(codes: Numbers | None, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Numbers | None:
+def _of(codes: Numbers | None, chosen: Flags) -> Numbers | None:
     return None if codes is None else codes[chosen]
 
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.lowlevel.columnar.key_columns import Numbers, first_indices
+from headrace.lowlevel.columnar.key_columns import Flags, Numbers, first_indices
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
-from headrace.sdk.operators.combining.session_runs import Flags
 from headrace.sdk.operators.vectorized.state.window_table import COUNT, WindowTable
 
 _EMPTY_IS_ZERO = frozenset([Reducer.SUM, Reducer.COUNT])

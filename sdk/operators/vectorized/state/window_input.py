@@ -11,14 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_equal_bytes, of_numbers
-from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.columnar.key_columns import Flags, Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.late_data import Dropped, is_closed
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.operators.combining.combine_buffer import Lifted
-from headrace.sdk.operators.combining.session_runs import Flags
 from headrace.sdk.operators.grouping.window_assignment import LiftedNamespaces
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
 from headrace.sdk.operators.vectorized.state.window_table import END, FRESH, START, WindowTable, objects_of
@@ -33,7 +32,7 @@ class Expanded(NamedTuple):
     """Index of the row: int64, ascending."""
     ends: Numbers
     """End of the window, microseconds UTC: int64; the windows of a row are in the order that `namespaces_of` gives."""
-    is_last: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    is_last: Flags
     """Whether the window is the latest of the row's windows: bool."""
 
 

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
-from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.columnar.key_columns import Flags, Numbers
 from headrace.lowlevel.state import segment
 from headrace.lowlevel.vectorized.segment_store import Table
-from headrace.sdk.operators.combining.session_runs import Flags
 from headrace.sdk.operators.vectorized.state import number_columns
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
 from headrace.sdk.operators.vectorized.state.number_columns import window_groups, window_numbers
