@@ -43,9 +43,9 @@ from headrace.sdk.operators.vectorized.state.element_table import (
     values_of,
 )
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED, Keys, decoded
-from headrace.sdk.operators.vectorized.state.number_columns import window_groups
 from headrace.sdk.operators.vectorized.state.segment_formats import ElementFormat
 from headrace.sdk.operators.vectorized.state.window_input import drop_late
+from headrace.sdk.operators.vectorized.state.window_table import window_groups
 from headrace.sdk.operators.vectorized.state_migration import elements_of_records
 from headrace.sdk.windows import BoundedWindow, GlobalWindow, IntervalWindow
 from headrace.sdk.windows.slices import slices_of

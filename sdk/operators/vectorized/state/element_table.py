@@ -17,9 +17,14 @@ from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.state import segment
 from headrace.lowlevel.vectorized.segment_store import Table
-from headrace.sdk.operators.vectorized.state import number_columns
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
-from headrace.sdk.operators.vectorized.state.window_table import KEY_FIELDS, KEY_HASH, objects_of
+from headrace.sdk.operators.vectorized.state.window_table import (
+    KEY_FIELDS,
+    KEY_HASH,
+    decoded_numbers,
+    encoded_numbers,
+    objects_of,
+)
 
 NAMES = ("start", "end", "epoch", "position", "count")
 START, END, EPOCH, POSITION, COUNT = range(len(NAMES))
@@ -126,7 +131,7 @@ class ElementTable(Table):
 
         Raises the error of `pickle` for values that cannot be pickled.
         """
-        fields, columns, same = number_columns.encoded(dict(zip(NAMES, self.numbers, strict=True)))
+        fields, columns, same = encoded_numbers(dict(zip(NAMES, self.numbers, strict=True)))
         metadata = {segment.SAME: json.dumps(same).encode()}
         if isinstance(self.values, ValueColumns):
             metadata[_SHAPE] = dumps(self.values.shape)
@@ -143,7 +148,7 @@ class ElementTable(Table):
     def decode(cls, table: pa.RecordBatch) -> ElementTable:
         """Decode the lines of a segment; arrays may be read-only."""
         metadata = table.schema.metadata
-        numbers = number_columns.decoded(table, NAMES, json.loads(metadata[segment.SAME]))
+        numbers = decoded_numbers(table, NAMES, json.loads(metadata[segment.SAME]))
         return cls(table.column(0), table.column(1), numbers, _values_in(table, metadata.get(_SHAPE)))
 
 

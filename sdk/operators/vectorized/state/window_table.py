@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 
 from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
-from headrace.lowlevel.columnar.key_columns import Flags, Numbers
+from headrace.lowlevel.columnar.key_columns import Flags, Numbers, dense, numbered
 from headrace.lowlevel.state import segment
 from headrace.lowlevel.vectorized.segment_store import Table
-from headrace.sdk.operators.vectorized.state import number_columns
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
-from headrace.sdk.operators.vectorized.state.number_columns import window_groups, window_numbers
 
 NAMES = ("start", "end", "count", "fresh", "index", "nonspeculative", "flags", "age", "wake")
 START, END, COUNT, FRESH, INDEX, NONSPECULATIVE, FLAGS, AGE, WAKE = range(len(NAMES))
@@ -38,6 +36,65 @@ KEY_FIELDS = (pa.field(segment.ROW, KEY_HASH), pa.field(segment.KEY, ENCODED, me
 """The first columns of a segment: hashes of keys, and encoded keys."""
 _VALUE = "value"
 """Name of the column with accumulators that 64-bit numbers do not express."""
+
+
+class EncodedNumbers(NamedTuple):
+    """Columns of numbers as a segment has them."""
+
+    fields: list[pa.Field]
+    columns: list[pa.Array]
+    """As many as `fields`."""
+    same: dict[str, int]
+    """Name -> number of each column that has one number in all lines."""
+
+
+def encoded_numbers(columns: Mapping[str, Numbers]) -> EncodedNumbers:
+    """Encode columns, of which each has at least one line.
+
+    >>> encoded_numbers({"start": np.array([5, 7]), "count": np.array([1, 1])}).same
+    {'count': 1}
+    """
+    varying = {name: column for name, column in columns.items() if np.ptp(column)}
+    same = {name: int(column[0]) for name, column in columns.items() if name not in varying}
+    return EncodedNumbers(
+        [pa.field(name, pa.int64()) for name in varying], list(map(of_numbers, varying.values())), same
+    )
+
+
+def decoded_numbers(table: pa.RecordBatch, names: Sequence[str], same: Mapping[str, int]) -> list[Numbers]:
+    """Decode the columns of these names, as read-only arrays or not; columns in neither `table` nor `same` are 0."""
+    stored = table.schema.names
+    return [
+        cast(Numbers, numbers_in(table.column(name)))
+        if name in stored
+        else np.full(table.num_rows, same.get(name, 0), np.int64)
+        for name in names
+    ]
+
+
+def window_numbers(starts: Numbers, ends: Numbers) -> Numbers:
+    """A number for each line's window: int64, from 0 without gaps, ordered by the windows' ends, then starts.
+
+    >>> window_numbers(np.array([5, 0, 5]), np.array([9, 5, 9])).tolist()
+    [1, 0, 1]
+    """
+    numbers = np.unique(ends, return_inverse=True)[1].reshape(-1)
+    if len(ends) and np.ptp(ends - starts):
+        distinct, others = np.unique(starts, return_inverse=True)
+        numbers, _ = dense(numbers * len(distinct) + others.reshape(-1))
+    return cast(Numbers, numbers)
+
+
+def window_groups(key_hashes: pa.Array, starts: Numbers, ends: Numbers) -> tuple[Numbers, int]:
+    """A number for each line's key and window, and how many of these there are.
+
+    Numbers are int64, from 0 without gaps; those of one key are in the order of `window_numbers`.
+    """
+    if not len(ends):
+        return np.empty(0, np.int64), 0
+    windows = window_numbers(starts, ends)
+    groups, names = dense(numbered([key_hashes]) * (int(windows.max()) + 1) + windows)
+    return groups, len(names)
 
 
 @dataclass(slots=True)
@@ -156,7 +213,7 @@ class WindowTable(Table):
             metadata: Added to the metadata of the Arrow schema.
         """
         own = zip(NAMES, self.numbers, strict=False)
-        fields, columns, same = number_columns.encoded({name: column for name, column in own if name in stored})
+        fields, columns, same = encoded_numbers({name: column for name, column in own if name in stored})
         fields += [pa.field(f"kept{index}", pa.int64()) for index in range(len(self.kept))]
         columns += map(of_numbers, self.kept)
         if self.values is not None and self.as_values().any():
@@ -173,7 +230,7 @@ class WindowTable(Table):
         stored = table.schema.names
         # `encode` leaves the column out if no line waits for a wall time, which is the common case.
         same: dict[str, int] = {NAMES[WAKE]: NEVER, **json.loads((table.schema.metadata or {})[segment.SAME])}
-        numbers = number_columns.decoded(table, names, same)
+        numbers = decoded_numbers(table, names, same)
         kept = [cast(Numbers, numbers_in(table.column(name))) for name in stored if name.startswith("kept")]
         values = objects_of(list(map(_loaded, table.column(_VALUE).to_pylist()))) if _VALUE in stored else None
         return cls(table.column(0), table.column(1), numbers, kept, values)
