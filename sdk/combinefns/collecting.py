@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import chain, islice
+from operator import itemgetter
 from typing import TypeVar, cast
 
 from headrace.lowlevel.stored_names import named
@@ -161,8 +162,8 @@ class TopCombineFn(CombineFn[T, list[T], list[T]]):
 
     def add_inputs(self, accumulator: list[T], elements: Iterable[T]) -> list[T]:
         """See `CombineFn`."""
-        # Sort keys have no common type that declares an order.
-        key = cast(Callable[[T], int], self._key or _itself)
+        # Sort keys have no common type that declares an order. Without a key, the values themselves are compared.
+        key = cast(Callable[[T], int], self._key)
         choose = heapq.nsmallest if self._reverse else heapq.nlargest
         return choose(self._n, [*accumulator, *elements], key)
 
@@ -219,7 +220,7 @@ class SampleCombineFn(CombineFn[T, list[tuple[float, T]], list[T]]):
         return {"n": self._n}
 
     def _highest(self, thrown: Iterable[tuple[float, T]]) -> list[tuple[float, T]]:
-        return heapq.nlargest(self._n, thrown, key=_dice)
+        return heapq.nlargest(self._n, thrown, key=itemgetter(0))
 
     def create_accumulator(self) -> list[tuple[float, T]]:
         """See `CombineFn`."""
@@ -278,14 +279,6 @@ class AtMostCombineFn(CombineFn[T, list[T], list[T]]):
     def extract_output(self, accumulator: list[T]) -> list[T]:
         """See `CombineFn`."""
         return accumulator
-
-
-def _itself(value: object) -> object:
-    return value
-
-
-def _dice(thrown: tuple[float, object]) -> float:
-    return thrown[0]
 
 
 @named("LatestCombineFn")

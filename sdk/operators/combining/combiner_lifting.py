@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -25,7 +25,7 @@ from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.combining.combine_buffer import CombineBuffer, addends_of, addends_of_pairs, combined
 from headrace.sdk.windows import BoundedWindow, TimestampCombiner
 from headrace.sdk.windows.slices import Slices, slice_starts, slices_of
-from headrace.sdk.windows.window_namespace import WindowNamespace, WindowNamespaces
+from headrace.sdk.windows.window_namespace import WindowNamespaces
 from headrace.sdk.windows.windowing import Windowing
 
 _LEAST = 4
@@ -232,7 +232,7 @@ class LiftedCombine(RunsCombiner, InlineComputation):
         times: list[int] = []
         for (key, payload), timestamp in zip(pairs, timestamps, strict=True):
             value, windows, _ = cast("tuple[object, Sequence[BoundedWindow], object]", payload)
-            namespaces = sorted(map(self._namespaces.of_window, windows), key=_closing)
+            namespaces = sorted(map(self._namespaces.of_window, windows), key=attrgetter("closes"))
             for namespace in namespaces:
                 keys.append(key)
                 codes.append(namespace.code)
@@ -376,7 +376,3 @@ def one_to_one(keys: Sequence[object]) -> bool:
         kinds.discard(tuple)
         kinds.update(map(type, chain.from_iterable(key for key in keys if type(key) is tuple)))
     return kinds <= _PLAIN_KEYS
-
-
-def _closing(namespace: WindowNamespace) -> int:
-    return namespace.closes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.sdk.windows import BoundedWindow, FixedWindows, GlobalWindow, GlobalWindows, SlidingWindows
+from headrace.sdk.windows import FixedWindows, GlobalWindow, GlobalWindows, SlidingWindows
 from headrace.sdk.windows.window_namespace import WindowNamespace, WindowNamespaces
 from headrace.sdk.windows.windowing import Windowing, window_kind
 
@@ -82,10 +82,7 @@ def next_ready(windowing: Windowing, after: int) -> int | None:
         ready = min(GlobalWindow().end_us + delay, MAX_TIMESTAMP)
         return ready if ready > after else None
     if isinstance(window_fn, (FixedWindows, SlidingWindows)):
-        ends = _ends(window_fn.assign_all((max(after - delay, MIN_TIMESTAMP),), (None,))[0])
+        windows = window_fn.assign_all((max(after - delay, MIN_TIMESTAMP),), (None,))[0]
+        ends = [window.end_us for window in windows]
         return min((end + delay for end in ends if end + delay > after), default=after + 1)
     return after + 1
-
-
-def _ends(windows: tuple[BoundedWindow, ...]) -> list[int]:
-    return [window.end_us for window in windows]

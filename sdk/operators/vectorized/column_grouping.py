@@ -115,11 +115,6 @@ class ColumnGrouping(ColumnCombining):
         namespaces = LiftedNamespaces(windowing, self._config.namespaces)
         self._arrivals = ArrivalTables(namespaces, size, self._width, self._append_only)
 
-    @property
-    def append_only(self) -> bool:
-        """Whether windows have one pane, so that their stored parts are not read before the end of the window."""
-        return self._append_only
-
     def process_interval(self, blocks: Sequence[Block], context: IntervalContext) -> None:
         """See `IntervalComputation`."""
         if self._append_only:

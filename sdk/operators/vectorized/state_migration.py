@@ -73,7 +73,8 @@ def lines_of(
     )
     numbers = [np.array(column, np.int64) for column in zip(*lines, strict=True)]
     kept = [np.zeros(len(windows), np.int64) for _ in range(width)]
-    return WindowTable(key_hashes, keys, numbers, kept, objects_of([_held(state) for *_, state in windows]))
+    contents = [None if state.content is EMPTY else (state.content,) for *_, state in windows]
+    return WindowTable(key_hashes, keys, numbers, kept, objects_of(contents))
 
 
 def records_of_segments(config: GroupingConfig, combine: AnyCombineFn | None, context: IntervalContext) -> None:
@@ -102,10 +103,6 @@ def store_windows(config: GroupingConfig, windows: Iterable[StoredWindow], delta
         delta.marks.update(
             {(key_hash, domain, namespace.tag): time for domain, time in marks.items() if time is not None}
         )
-
-
-def _held(state: WindowState) -> tuple[object] | None:
-    return None if state.content is EMPTY else (state.content,)
 
 
 def elements_of_records(config: GroupingConfig, context: IntervalContext) -> Iterator[ElementTable]:

@@ -43,7 +43,7 @@ def pipeline_diagram(pipeline: BasePipeline) -> Diagram:
         visible = visible_steps.of(step)
         name = visible.full_label
         kind = _kind_of(step, visible, boxes.get(name))
-        boxes[name] = Box(name, _lines(visible), kind, _around(visible))
+        boxes[name] = Box(name, _lines(visible), kind, tuple(name.split("/")[:-1]))
         for value in step.inputs:
             if isinstance(value, PCollection):
                 arrows[_arrow(value, step, visible_steps, shuffled=_kind(step) is StepKind.KEYED)] = None
@@ -111,10 +111,6 @@ def _kind_of(step: Step, visible: Step, known: Box | None) -> StepKind:
         return StepKind.SOURCE
     kind = _kind(step)
     return kind if known is None else max(kind, known.kind, key=_PRECEDENCE.index)
-
-
-def _around(step: Step) -> tuple[str, ...]:
-    return tuple(step.full_label.split("/")[:-1])
 
 
 def _lines(step: Step) -> tuple[str, ...]:

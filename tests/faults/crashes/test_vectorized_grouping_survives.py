@@ -152,7 +152,7 @@ def test_crash_at_any_step(tmp_path: Path, expected: tuple[Rows, RunResult]) -> 
     rows, result = expected
     groupings = [place.computation for place in topology({}).keyed.values()]
     assert Counter(map(type, groupings)) == {ColumnGrouping: 4, ColumnGroupByKey: 1}
-    assert Counter(its.append_only for its in groupings if isinstance(its, ColumnGrouping)) == {True: 3, False: 1}
+    assert Counter(its._append_only for its in groupings if isinstance(its, ColumnGrouping)) == {True: 3, False: 1}
     timings = {timing for _, row in of_sinks(rows) for timing in PaneInfoTiming if f"Timing.{timing.name}:" in row}
     assert timings == {PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE}
     whole = FixedSize(0)
