@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from headrace.runners.beam.rules import collections, grouping, par_do, reads, streams, writes
+from headrace.runners.beam.rules import collections, par_do, reads, streams, writes
 from headrace.runners.beam.translation import Rule
 
 RULES: dict[type, Rule] = {
     **collections.RULES,
-    **grouping.RULES,
     **par_do.RULES,
     **reads.RULES,
     **streams.RULES,
