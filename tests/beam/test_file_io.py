@@ -20,7 +20,7 @@ from apache_beam.transforms.window import TimestampedValue
 
 from headrace.lowlevel.injectors.injector import TellingSplit
 from headrace.runners.beam import HeadraceRunner
-from headrace.runners.beam.io.sources import SourceInjector
+from headrace.runners.beam.rules.reads import SourceInjector
 
 LINES = [f"{number},{'x' * (number % 5)}" for number in range(30)]
 SCHEMA = pyarrow.schema([("number", pyarrow.int64()), ("text", pyarrow.string())])
