@@ -12,8 +12,7 @@ from apache_beam.transforms.userstate import is_stateful_dofn
 
 from headrace.lowlevel.sinks.sink import CallSink
 from headrace.runners.beam.beam_private import takes_or_gives_batches
-from headrace.runners.beam.functions.direct_fns import direct
-from headrace.runners.beam.functions.direct_stateful_fns import DirectStatefulParDo, is_direct
+from headrace.runners.beam.functions.direct_fns import DirectStatefulParDo, direct, is_direct
 from headrace.runners.beam.functions.do_fns import BeamBatchDoFn, BeamDoFn, BeamView, warn_of_rebatching
 from headrace.runners.beam.functions.keys import KeyForm
 from headrace.runners.beam.functions.own_coders import OwnCoder, with_encoded_values
