@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from headrace.runners.beam import HeadraceRunner
 from headrace.runners.beam.functions import keys
-from headrace.runners.beam.functions.plain_keys import NoKeys
+from headrace.runners.beam.functions.keys import NoKeys
 from headrace.runners.beam.io import parquet_rows
 from headrace.sdk.model.function_ast import CALLED
 from tests.depth import examples

@@ -24,8 +24,7 @@ from hypothesis import strategies as st
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.runners.beam import HeadraceRunner
 from headrace.runners.beam.functions import keys
-from headrace.runners.beam.functions.keys import BeamKeyCoder, Decode, Encode
-from headrace.runners.beam.functions.plain_keys import NoKeys, Texts
+from headrace.runners.beam.functions.keys import BeamKeyCoder, Decode, Encode, NoKeys, Texts
 from headrace.sdk.expressions.batch_view import BatchView, Unable
 from headrace.sdk.expressions.element_schema import Single, Tuple, pair
 
