@@ -20,7 +20,7 @@ from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION, SPELL
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.beam import HeadraceRunner
-from headrace.runners.beam.functions import plain_keys
+from headrace.runners.beam.functions import keys
 from headrace.runners.beam.functions.keys import BeamKeyCoder
 
 CLASSES = """
@@ -122,7 +122,7 @@ def test_keys_of_classes_that_release_0_1_has_encoded_are_known():
 def test_a_checkpoint_of_release_0_1_with_such_keys_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "first_release.py").write_text(CLASSES)
-    monkeypatch.setattr(plain_keys, "_has_class", lambda key: False)
+    monkeypatch.setattr(keys, "_has_class", lambda key: False)
     with pytest.raises(ValueError, match="stop"):
         run(tmp_path, "first_release", "page", 3)
     del sys.modules["first_release"]

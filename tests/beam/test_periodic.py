@@ -10,7 +10,8 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse, PeriodicSeq
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 
-from headrace.runners.beam import HeadraceRunner, periodic
+from headrace.runners.beam import HeadraceRunner
+from headrace.runners.beam.rules import streams
 
 _told: list[object] = []
 
@@ -56,7 +57,7 @@ def test_data_are_repeated_and_those_with_times_are_not() -> None:
 
 
 def test_overdue_elements_come_in_parts_and_none_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(periodic, "_AT_ONCE", 3)
+    monkeypatch.setattr(streams, "_AT_ONCE", 3)
 
     def sums(pipeline):
         impulse = pipeline | PeriodicImpulse(0, 10, 1)

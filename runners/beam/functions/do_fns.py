@@ -1,4 +1,7 @@
-"""What: Beam's DoFns as the engine calls them, by Beam's own `DoFnRunner`, which knows every kind of parameter."""
+"""What: Beam's DoFns as the engine calls them, by Beam's own `DoFnRunner`, which knows every kind of parameter.
+
+Some take or give batches of elements (`process_batch`, `yields_batches`).
+"""
 
 from __future__ import annotations
 

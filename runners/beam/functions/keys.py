@@ -1,4 +1,7 @@
-"""Keys: two keys are equal if Beam's deterministic coder of the key's type gives them the same bytes."""
+"""Keys: two keys are equal if Beam's deterministic coder of the key's type gives them the same bytes.
+
+Keys go as they are where a coder of Beam gives equal bytes to equal keys of a type, and to no others.
+"""
 
 from __future__ import annotations
 

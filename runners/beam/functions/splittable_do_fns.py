@@ -14,7 +14,7 @@ from apache_beam.transforms import core
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Duration, Timestamp
 from headrace.runners.beam.functions.do_fns import BeamDoFn
-from headrace.runners.beam.functions.user_state import StateCoder
+from headrace.runners.beam.functions.stateful_do_fns import StateCoder
 from headrace.sdk.coders.coder import Coder
 from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN

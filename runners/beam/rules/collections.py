@@ -9,7 +9,7 @@ from typing import cast
 
 from apache_beam import coders
 from apache_beam.pipeline import AppliedPTransform
-from apache_beam.transforms import core
+from apache_beam.transforms import core, util
 
 from headrace.lowlevel.stored_names import named
 from headrace.runners.beam.beam_private import created_coder

@@ -1,7 +1,8 @@
 """Translation of writes to files, `iobase.WriteImpl` and `fileio.WriteToFiles`: exactly the same files after a crash.
 
-Beam's steps are kept. What they draw at random, and what decides on names of files, is committed before files get these
-names; temporary directories follow from checkpoint and step, so that those of a lost attempt are found and removed.
+Beam's steps are kept, and a DoFn that writes receives committed elements only. What the steps draw at random, and what
+decides on names of files, is committed before files get these names, so the names are the same whenever a step is
+repeated; temporary directories follow from checkpoint and step, so that those of a lost attempt are found and removed.
 """
 
 from __future__ import annotations
