@@ -19,8 +19,7 @@ from headrace.runners.beam.labels import StableLabels, TranslatedPipeline
 from headrace.runners.beam.native import refuse_external
 from headrace.runners.beam.rules import RULES
 from headrace.runners.beam.run.options import HeadraceOptions, engine_options, refuse_misspelt, runtime_values
-from headrace.runners.beam.run.pipeline_run import PipelineRun, StoppableRunner
-from headrace.runners.beam.run.result import HeadraceResult
+from headrace.runners.beam.run.pipeline_run import HeadraceResult, PipelineRun, StoppableRunner
 from headrace.runners.beam.translation import Translation
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner
 

@@ -25,7 +25,7 @@ from apache_beam.transforms.window import GlobalWindows
 from headrace.lowlevel.errors import StepError
 from headrace.runners.beam import HeadraceRunner
 from headrace.runners.beam.rules import RULES
-from headrace.runners.beam.run.result import HeadraceResult
+from headrace.runners.beam.run.pipeline_run import HeadraceResult
 from headrace.runners.beam.translation import Translation
 from headrace.sdk.io.periodic import PeriodicImpulse
 

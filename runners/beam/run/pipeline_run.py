@@ -1,4 +1,7 @@
-"""One run of a translated pipeline, in the caller's thread or in one of its own."""
+"""One run of a translated pipeline, in the caller's thread or in one of its own, and its result as Beam's `PipelineResult`.
+
+Errors of user code are raised as Beam's own runner raises them: of the user's class, with the name of the step.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from traceback import format_exception_only
 from typing import Protocol, cast, runtime_checkable
 
+from apache_beam.runners import runner as beam
 from apache_beam.runners.runner import PipelineState
 from apache_beam.runners.worker.statesampler import get_current_tracker, set_current_tracker
 
@@ -15,13 +20,44 @@ from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.metric import MetricValues
 from headrace.lowlevel.python_private import call_before_threads_end
 from headrace.lowlevel.topology.topology import Topology
-from headrace.runners.beam.run.errors import as_beam
+from headrace.lowlevel.user_errors import unpacked
+from headrace.runners.beam.beam_private import is_tagged_with_step
+from headrace.runners.beam.run.metrics import BeamMetricResults
 from headrace.runners.beam.run.task_context import TaskContext
 from headrace.runners.engine.activity import Activity, ActivityReporter
 from headrace.runners.engine.driver.signals import heeding_signals
 from headrace.runners.engine.driver.topology_change import Changes
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.sdk.result import RunOutcome
+
+
+def as_beam(error: StepError, label: str) -> BaseException:
+    """The error to raise for a failed step with this label in the program.
+
+    Its cause is the `StepError`, with key, value and the user's traceback.
+
+    >>> from headrace.lowlevel.user_errors import failed_step
+    >>> as_beam(failed_step(KeyError("red"), "Look up", None, 5), "Look up")
+    KeyError("red [while running 'Look up']")
+    """
+    original = unpacked(error.raised)
+    if original is None:
+        return error
+    original.__cause__ = error
+    return original if is_tagged_with_step(original) else _annotated(original, error, label)
+
+
+def _annotated(original: BaseException, error: StepError, label: str) -> BaseException:
+    """As Beam's `DoFnRunner` names the step: in the first argument, or in a `RuntimeError` if that is no text."""
+    where = f" [while running {label!r}]"
+    try:
+        annotated = type(original)(original.args[0] + where, *original.args[1:])
+    except Exception:
+        told = format_exception_only(original)[-1].strip()
+        annotated = RuntimeError(told + where)
+    annotated.__cause__ = error
+    return annotated
+
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 20.0
@@ -200,3 +236,32 @@ class _Following:
         self._run.metrics = epoch.metrics
         if self._progress is not None:
             self._progress(epoch)
+
+
+class HeadraceResult(beam.PipelineResult):  # type: ignore[misc]  # Beam's types are not read
+    """The result of a pipeline that runs or has run (Beam: `PipelineResult`)."""
+
+    def __init__(self, run: PipelineRun) -> None:
+        super().__init__(run.state)
+        self._run = run
+
+    @property
+    def state(self) -> str:
+        """The current state, a name in `PipelineState`."""
+        return self._run.state
+
+    def wait_until_finish(self, duration: float | None = None) -> str | None:
+        """Wait for the end of the run, and return its state; None if it has not ended after `duration` milliseconds.
+
+        Raises what user code has raised, with the name of the step, or the engine's own error.
+        """
+        return self.state if self._run.wait(None if duration is None else duration / 1000) else None
+
+    def cancel(self) -> str:
+        """End the run, and return its state; a run with a checkpoint can be started again where it ended."""
+        self._run.cancel()
+        return self.state
+
+    def metrics(self) -> BeamMetricResults:
+        """The metrics as of the last commit, also while the pipeline runs."""
+        return BeamMetricResults({self._run.shown(step): cells for step, cells in self._run.metrics.items()})
