@@ -14,7 +14,7 @@ from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 from apache_beam.typehints.schemas import named_tuple_from_schema, schema_from_element_type
 
 from headrace.runners.beam import HeadraceRunner
-from headrace.runners.beam.run.row_types import pickled_row_types, register_row_types
+from headrace.runners.beam.run.task_context import pickled_row_types, register_row_types
 
 
 def row_types() -> list[type]:
