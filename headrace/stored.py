@@ -16,7 +16,7 @@ def __getattr__(name: str) -> Maker:
     if found is None and not name.startswith("__"):
         if name == "BeamWindow":
             # Its module needs a package that not everybody has installed.
-            import headrace.runners.beam.windows
+            import headrace.runners.beam.windowings
         else:
             import headrace.sdk.stored_classes  # noqa: F401 - it registers what it imports
         found = maker(name)

@@ -22,7 +22,7 @@ from headrace.lowlevel.sinks.staged_rows import ColumnPart, Staged, TuplePart, V
 from headrace.lowlevel.time import Duration, Timestamp
 from headrace.lowlevel.topology.nodes import DeadLetter
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
-from headrace.runners.beam.windows import BeamWindow
+from headrace.runners.beam.windowings import BeamWindow
 from headrace.sdk.combinefns.composite import GlobalWindowMark
 from headrace.sdk.combinefns.numeric import _Nothing
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant

@@ -29,7 +29,7 @@ from headrace.runners.beam.beam_private import (
     takes_elements,
 )
 from headrace.runners.beam.functions.own_coders import OwnCoder
-from headrace.runners.beam.windows import pane_to_beam, to_beam, value_of_beam
+from headrace.runners.beam.windowings import pane_to_beam, to_beam, value_of_beam
 from headrace.sdk.functions import finalizers
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.special_outputs import TaggedOutput, WindowedValue

@@ -25,7 +25,7 @@ from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.runners.beam.beam_private import periodic_data, read_events, script_of
 from headrace.runners.beam.native import Native, add_native
 from headrace.runners.beam.translation import Collection, Rule, Translation
-from headrace.runners.beam.windows import value_of_beam
+from headrace.runners.beam.windowings import value_of_beam
 from headrace.sdk.model.special_outputs import TimestampedValue
 from headrace.sdk.testing.stream import ElementEvent, Event, ProcessingTimeEvent, TestStream, WatermarkEvent
 from headrace.sdk.transforms.core.low_level import RunComputation
