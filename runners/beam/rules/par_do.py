@@ -18,7 +18,7 @@ from headrace.runners.beam.functions.keys import KeyForm
 from headrace.runners.beam.functions.own_coders import OwnCoder, with_encoded_values
 from headrace.runners.beam.functions.splittable_do_fns import BeamSplittableDoFn
 from headrace.runners.beam.functions.stateful_do_fns import BeamStatefulDoFn
-from headrace.runners.beam.io.parquet_rows import by_column
+from headrace.runners.beam.parquet_rows import by_column
 from headrace.runners.beam.rules.streams import periodic_sequences
 from headrace.runners.beam.translation import Collection, Rule, Translation
 from headrace.sdk.functions import finalizers

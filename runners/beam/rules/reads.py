@@ -20,7 +20,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.runners.beam.functions.direct_fns import BeamPlainDoFn
-from headrace.runners.beam.io.parquet_rows import DictsOfTables, steps_of_rows
+from headrace.runners.beam.parquet_rows import DictsOfTables, steps_of_rows
 from headrace.runners.beam.translation import Rule, Translation
 from headrace.sdk.transforms.core.low_level import Read
 from headrace.sdk.transforms.core.par_do import ParDo

@@ -1,1 +1,0 @@
-"""Reading and writing in Beam's pipelines: bounded sources, created values, files."""
