@@ -19,10 +19,9 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.runners.beam import HeadraceRunner
+from headrace.runners.beam import HeadraceRunner, parquet_rows
 from headrace.runners.beam.functions import keys
 from headrace.runners.beam.functions.keys import NoKeys
-from headrace.runners.beam.io import parquet_rows
 from headrace.sdk.model.function_ast import CALLED
 from tests.depth import examples
 

@@ -22,8 +22,7 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
-from headrace.runners.beam import HeadraceRunner
-from headrace.runners.beam.io import parquet_rows
+from headrace.runners.beam import HeadraceRunner, parquet_rows
 from headrace.runners.beam.parquet_rows import DictsOfTables, TablesOfRows
 from headrace.sdk.expressions.element_schema import Single
 from headrace.sdk.model.special_outputs import WindowedValue
