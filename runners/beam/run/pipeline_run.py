@@ -1,4 +1,4 @@
-"""One run of a translated pipeline, in the caller's thread or one of its own, and its result as Beam's `PipelineResult`.
+"""One run of a translated pipeline, in the caller's thread or its own, and its result as Beam's `PipelineResult`.
 
 Errors of user code are raised as Beam's own runner raises them: of the user's class, with the name of the step.
 """
