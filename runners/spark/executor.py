@@ -16,7 +16,7 @@ from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.background_calls import PendingCall, Release, Threads
 from headrace.runners.engine.messages import EpochSpec, Message, MessageKind, unpack, work_messages
-from headrace.runners.spark.cluster.of_session import cluster_of
+from headrace.runners.spark.cluster.cluster import cluster_of
 from headrace.runners.spark.dataframe.streaming import close_streams
 from headrace.runners.spark.jobs.epoch_job import EpochJob, fits_one
 from headrace.runners.spark.jobs.one_task import limited, was_too_much

@@ -19,7 +19,7 @@ from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.driver.signals import heeding_signals
 from headrace.runners.engine.driver.topology_change import Changes, Running
 from headrace.runners.engine.options import Hooks, RunOptions, RunResult, check_program
-from headrace.runners.spark.cluster.of_session import cluster_of
+from headrace.runners.spark.cluster.cluster import cluster_of
 from headrace.runners.spark.code_shipping import prepare_workers
 from headrace.runners.spark.dataframe.bounded import bound, refuse_streams
 from headrace.runners.spark.dataframe.streaming import StreamError, StreamOptions, close_streams

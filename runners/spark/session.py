@@ -27,9 +27,8 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.runners.engine.driver.signals import FORKS
-from headrace.runners.spark.cluster.cluster import DriverAddress
+from headrace.runners.spark.cluster.cluster import DriverAddress, cluster_of, is_connect
 from headrace.runners.spark.cluster.connect import give_up_at_exit
-from headrace.runners.spark.cluster.of_session import cluster_of, is_connect
 from headrace.runners.spark.given_settings import given_settings
 from headrace.runners.spark.java_gateway import JavaStartError, start_java
 from headrace.runners.spark.pyspark_private import has_context

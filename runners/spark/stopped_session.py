@@ -14,8 +14,7 @@ from threading import Event, Thread
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.runners.spark.cluster.cluster import Cluster
-from headrace.runners.spark.cluster.of_session import cluster_of
+from headrace.runners.spark.cluster.cluster import Cluster, cluster_of
 from headrace.runners.spark.dataframe.streaming import StreamError
 from headrace.runners.spark.jobs.job_error import SparkJobError
 

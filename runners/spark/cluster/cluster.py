@@ -1,4 +1,4 @@
-"""The contract of a cluster: all that the engine needs of Spark beside DataFrames."""
+"""The contract of a cluster: all that the engine needs of Spark beside DataFrames; and which kind a session is on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+
+from headrace.runners.spark.cluster.classic import Classic
+from headrace.runners.spark.cluster.connect import Connect
 
 
 class DriverAddress(NamedTuple):
@@ -82,3 +85,13 @@ class Cluster(Protocol):
 
     def cancel_all(self) -> None:
         """Cancel all jobs of the session, or of the cluster's sessions in this program."""
+
+
+def cluster_of(session: SparkSession) -> Cluster:
+    """Return the cluster of a session."""
+    return Connect(session) if is_connect(session) else Classic(session)
+
+
+def is_connect(session: SparkSession) -> bool:
+    """Return whether a session is one of Spark Connect. Its classes need packages that may not be installed."""
+    return type(session).__module__.startswith("pyspark.sql.connect")

@@ -13,7 +13,7 @@ from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
 from headrace.lowlevel.storage.object_store import ObjectStorage
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.topology import Topology
-from headrace.runners.spark.cluster.of_session import is_connect
+from headrace.runners.spark.cluster.cluster import is_connect
 from headrace.runners.spark.dataframe.staged_rows import (
     PieceSplit,
     StagedPiece,

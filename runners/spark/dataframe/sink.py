@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.runners.spark.cluster.of_session import cluster_of
+from headrace.runners.spark.cluster.cluster import cluster_of
 from headrace.runners.spark.pyspark_private import arrow_schema, spark_schema
 from headrace.runners.spark.releases import frame_of
 from headrace.sdk.graph.pvalue import PCollection, PValue

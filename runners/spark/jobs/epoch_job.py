@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.runners.engine.messages import Message, MessageKind, pack
 from headrace.runners.spark.cluster.classic import NO_JAVA
-from headrace.runners.spark.cluster.of_session import cluster_of
+from headrace.runners.spark.cluster.cluster import cluster_of
 from headrace.runners.spark.jobs.job_error import job_error
 from headrace.runners.spark.jobs.one_task import OneTaskFunction
 from headrace.runners.spark.jobs.stage_function import ROWS_PROPERTY, SCHEMA, StageFunction, messages_of, table_of

@@ -30,8 +30,7 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel.python_private import prove_each_other
 from headrace.runners.engine.messages import Message, pack, unpack
-from headrace.runners.spark.cluster.cluster import Cluster, DriverAddress
-from headrace.runners.spark.cluster.of_session import cluster_of
+from headrace.runners.spark.cluster.cluster import Cluster, DriverAddress, cluster_of
 from headrace.runners.spark.jobs.epoch_job import run_plan
 from headrace.runners.spark.jobs.job_error import SparkJobError
 from headrace.runners.spark.jobs.one_task import run_in_one_task

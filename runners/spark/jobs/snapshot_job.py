@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel.checkpoint import FileChain, SnapshotOrder, SnapshotParts, write_snapshot
 from headrace.runners.engine.messages import DRIVER, Message, MessageKind, pack, unpack
-from headrace.runners.spark.cluster.of_session import cluster_of
+from headrace.runners.spark.cluster.cluster import cluster_of
 from headrace.runners.spark.jobs.epoch_job import run_plan
 from headrace.runners.spark.jobs.stage_function import SCHEMA, batches_of, messages_of, table_of
 from headrace.runners.spark.worker.host import SparkHost

@@ -16,7 +16,7 @@ from headrace.lowlevel import BoundedInjector, Computation, Context, Record, Top
 from headrace.lowlevel.code_pickling import ShippingError
 from headrace.runners.spark import SparkRunner, session
 from headrace.runners.spark.cluster.classic import Classic
-from headrace.runners.spark.cluster.of_session import cluster_of
+from headrace.runners.spark.cluster.cluster import cluster_of
 from headrace.runners.spark.jobs import epoch_job
 from headrace.runners.spark.session import SparkSetupError
 
