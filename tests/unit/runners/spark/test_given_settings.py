@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.runners.spark import session
-from headrace.runners.spark.given_settings import given_settings
+from headrace.runners.spark.session import given_settings
 
 
 def test_which_counts(tmp_path: Path) -> None:
