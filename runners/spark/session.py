@@ -34,10 +34,9 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.runners.engine.driver.signals import FORKS
 from headrace.runners.spark.cluster.cluster import DriverAddress, cluster_of, is_connect
 from headrace.runners.spark.cluster.connect import give_up_at_exit
-from headrace.runners.spark.java_gateway import JavaStartError, start_java
+from headrace.runners.spark.java_gateway import JavaStartError, start_error, start_java
 from headrace.runners.spark.pyspark_private import has_context, spark_home
 from headrace.runners.spark.releases import SESSION_SETTINGS, batch_settings, has_siblings
-from headrace.runners.spark.start_error import start_error
 
 _FLAGS = {
     "--master": "spark.master",

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.runners.spark.java_gateway import JavaStartError
-from headrace.runners.spark.start_error import start_error
+from headrace.runners.spark.java_gateway import JavaStartError, start_error
 
 SAID = {
     "no name": (
