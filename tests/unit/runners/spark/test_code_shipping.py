@@ -8,7 +8,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from headrace.runners.spark import code_shipping
-from headrace.runners.spark.program_modules import program_files
+from headrace.runners.spark.code_shipping import program_files
 from tests.spark import lives
 
 

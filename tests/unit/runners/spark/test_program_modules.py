@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.runners.spark.program_modules import program_files
+from headrace.runners.spark.code_shipping import program_files
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +80,7 @@ def test_packages_that_pythonpath_leads_to_are_not_sent(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "own.py").write_text("import lake, numpy, pyarrow, pyspark")
     program = (
-        "import own, json; from headrace.runners.spark.program_modules import program_files; "
+        "import own, json; from headrace.runners.spark.code_shipping import program_files; "
         "print(json.dumps(sorted(program_files())))"
     )
     packages = Path(pytest.__file__).parents[1]
