@@ -10,8 +10,7 @@ import pytest
 
 from headrace.lowlevel.columnar.pyarrow_private import zone_of
 from headrace.lowlevel.records.record import Batch
-from headrace.runners.spark.dataframe.staged_rows import batch_of_rows
-from headrace.runners.spark.dataframe.time_zones import _SHORT, arrow_zone, in_arrow_zones
+from headrace.runners.spark.dataframe.staged_rows import _SHORT, arrow_zone, batch_of_rows, in_arrow_zones
 
 SUMMER, WINTER = datetime(2024, 7, 1, 12, tzinfo=UTC), datetime(2024, 1, 1, 12, tzinfo=UTC)
 OFFSETS = {
