@@ -1,7 +1,7 @@
 """The runner on Apache Spark, which runs each epoch as one job and ends it with one atomic commit."""
 
+from headrace.runners.spark.dataframe.injectors import StreamError
 from headrace.runners.spark.dataframe.sink import WriteToSpark
-from headrace.runners.spark.dataframe.streaming import StreamError
 from headrace.runners.spark.jobs.job_error import SparkJobError
 from headrace.runners.spark.runner import SparkRunner
 from headrace.runners.spark.session import SparkSetupError

@@ -17,7 +17,7 @@ from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.background_calls import PendingCall, Release, Threads
 from headrace.runners.engine.messages import EpochSpec, Message, MessageKind, unpack, work_messages
 from headrace.runners.spark.cluster.cluster import cluster_of
-from headrace.runners.spark.dataframe.streaming import close_streams
+from headrace.runners.spark.dataframe.injectors import close_streams
 from headrace.runners.spark.jobs.epoch_job import EpochJob, fits_one
 from headrace.runners.spark.jobs.one_task import limited, was_too_much
 from headrace.runners.spark.jobs.resident_task import ResidentTask

@@ -21,8 +21,7 @@ from headrace.runners.engine.driver.topology_change import Changes, Running
 from headrace.runners.engine.options import Hooks, RunOptions, RunResult, check_program
 from headrace.runners.spark.cluster.cluster import cluster_of
 from headrace.runners.spark.code_shipping import prepare_workers
-from headrace.runners.spark.dataframe.bounded import bound, refuse_streams
-from headrace.runners.spark.dataframe.streaming import StreamError, StreamOptions, close_streams
+from headrace.runners.spark.dataframe.injectors import StreamError, StreamOptions, bound, close_streams, refuse_streams
 from headrace.runners.spark.executor import SparkExecutor
 from headrace.runners.spark.jobs.job_error import SparkJobError
 from headrace.runners.spark.session import (

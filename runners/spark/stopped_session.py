@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.runners.spark.cluster.cluster import Cluster, cluster_of
-from headrace.runners.spark.dataframe.streaming import StreamError
+from headrace.runners.spark.dataframe.injectors import StreamError
 from headrace.runners.spark.jobs.job_error import SparkJobError
 
 _LOOK_SECONDS = 1.0

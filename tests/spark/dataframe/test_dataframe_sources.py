@@ -32,8 +32,8 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
 from headrace.runners.spark.dataframe import streaming
+from headrace.runners.spark.dataframe.injectors import StreamError
 from headrace.runners.spark.dataframe.staged_rows import PieceSplit, RowRange, StagedPiece, cut, next_ranges
-from headrace.runners.spark.dataframe.streaming import StreamError
 from headrace.sdk.io.dataframe import DataFrameInjector
 from headrace.sdk.model.row import Row
 

@@ -15,7 +15,7 @@ from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.storage.signed_store import SignedStore
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.spark import SparkRunner
-from headrace.runners.spark.dataframe.bounded import FrameInjector
+from headrace.runners.spark.dataframe.injectors import FrameInjector
 from headrace.sdk.io.dataframe import DataFrameInjector
 from tests.spark.dataframe.test_dataframe_sources import Stop, counting, keyed
 

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.spark.dataframe import streaming
-from headrace.runners.spark.dataframe.streaming import QueryProgress
+from headrace.runners.spark.dataframe.injectors import QueryProgress
 
 
 @pytest.fixture
