@@ -1,7 +1,8 @@
-"""Snapshots of state, made by another Spark job while epochs go on."""
+"""Spark jobs beside those of epochs: snapshots of state while epochs go on, and the end of user code in the workers."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
@@ -9,12 +10,15 @@ from threading import Thread
 from typing import cast
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.checkpoint import FileChain, SnapshotOrder, SnapshotParts, write_snapshot
 from headrace.runners.engine.messages import DRIVER, Message, MessageKind, pack, unpack
 from headrace.runners.spark.cluster.cluster import cluster_of
 from headrace.runners.spark.jobs.epoch_job import run_plan
+from headrace.runners.spark.jobs.job_error import SparkJobError
 from headrace.runners.spark.jobs.stage_function import SCHEMA, batches_of, messages_of, table_of
 from headrace.runners.spark.worker.host import SparkHost
 from headrace.runners.spark.worker.process import PROCESS
@@ -96,3 +100,32 @@ def _snapshot_in(message: Message) -> SnapshotParts:
     if message[2] == MessageKind.FAILURE:
         raise cast(Exception, value)
     return cast(SnapshotParts, value)
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leave:
+    """The function of the job's `mapInArrow`: tears a run down, and returns no batches."""
+
+    payload: TaskPayload
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        PROCESS.leave(self.payload)
+        for _ in batches:
+            continue
+        return iter(())
+
+
+def ask_to_leave(session: SparkSession, payload: TaskPayload, parallelism: int) -> None:
+    """Let worker processes tear down a run.
+
+    Spark gives tasks to the processes that have waited longest, so the job reaches most of them; the other processes
+    tear the run down when they end, unless they are killed. A job that fails is only a warning.
+    """
+    try:
+        tasks = session.range(0, parallelism, 1, parallelism)
+        run_plan(tasks.mapInArrow(_Leave(payload), SCHEMA), "the end of a run")
+    except (SparkJobError, Py4JError, PySparkException) as error:
+        _log.warning("DoFn.teardown was not called in all worker processes: %s", error)
