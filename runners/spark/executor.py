@@ -19,10 +19,9 @@ from headrace.runners.engine.messages import EpochSpec, Message, MessageKind, un
 from headrace.runners.spark.cluster.cluster import cluster_of
 from headrace.runners.spark.dataframe.injectors import close_streams
 from headrace.runners.spark.jobs.epoch_job import EpochJob, fits_one
-from headrace.runners.spark.jobs.one_task import limited, was_too_much
 from headrace.runners.spark.jobs.resident_task import ResidentTask
 from headrace.runners.spark.jobs.side_jobs import SnapshotJob, ask_to_leave
-from headrace.runners.spark.jobs.stage_function import WORKED
+from headrace.runners.spark.jobs.stage_function import WORKED, limited, was_too_much
 from headrace.runners.spark.jobs.stage_policy import StageExtent
 from headrace.runners.spark.session import driver_address
 from headrace.runners.spark.worker.last_step import noted_step

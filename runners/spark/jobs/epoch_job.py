@@ -2,7 +2,7 @@
 
 The plan is the same in every epoch, so it is built once and only its input changes: messages of a small epoch reach
 level 0 as a local property of the job, which saves most of Spark's work before the first task. Larger input is a
-DataFrame. An epoch of little work may run in one task (`headrace.runners.spark.jobs.one_task`).
+DataFrame. An epoch of little work may run in one task (`headrace.runners.spark.jobs.stage_function`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,14 @@ from headrace.runners.engine.messages import Message, MessageKind, pack
 from headrace.runners.spark.cluster.classic import NO_JAVA
 from headrace.runners.spark.cluster.cluster import cluster_of
 from headrace.runners.spark.jobs.job_error import job_error
-from headrace.runners.spark.jobs.one_task import OneTaskFunction
-from headrace.runners.spark.jobs.stage_function import ROWS_PROPERTY, SCHEMA, StageFunction, messages_of, table_of
+from headrace.runners.spark.jobs.stage_function import (
+    ROWS_PROPERTY,
+    SCHEMA,
+    OneTaskFunction,
+    StageFunction,
+    messages_of,
+    table_of,
+)
 from headrace.runners.spark.pyspark_private import java_text, run_anew
 from headrace.runners.spark.releases import collected, placed
 from headrace.runners.spark.worker.task_payload import TaskPayload

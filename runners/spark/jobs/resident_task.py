@@ -33,8 +33,7 @@ from headrace.runners.engine.messages import Message, pack, unpack
 from headrace.runners.spark.cluster.cluster import Cluster, DriverAddress, cluster_of
 from headrace.runners.spark.jobs.epoch_job import run_plan
 from headrace.runners.spark.jobs.job_error import SparkJobError
-from headrace.runners.spark.jobs.one_task import run_in_one_task
-from headrace.runners.spark.jobs.stage_function import SCHEMA
+from headrace.runners.spark.jobs.stage_function import SCHEMA, run_in_one_task
 from headrace.runners.spark.worker.process import PROCESS
 from headrace.runners.spark.worker.task_payload import TaskPayload
 

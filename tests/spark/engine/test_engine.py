@@ -40,7 +40,7 @@ from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner, executor
 from headrace.runners.spark.jobs import epoch_job
-from headrace.runners.spark.jobs.one_task import was_too_much
+from headrace.runners.spark.jobs.stage_function import was_too_much
 from headrace.runners.spark.jobs.stage_policy import StageExtent
 from headrace.runners.spark.statestore.store_cache import StoreCache
 from headrace.utils.windowed_value import WindowedValue

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.lowlevel.injectors.injector import MemorySplit, TellingSplit
 from headrace.lowlevel.records.record import Batch
-from headrace.runners.spark.jobs.one_task import limited
+from headrace.runners.spark.jobs.stage_function import limited
 from headrace.runners.spark.worker.process import PROCESS, TooMuchError
 
 
