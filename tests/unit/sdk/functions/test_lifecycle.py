@@ -33,7 +33,7 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner, Scheduler
 from headrace.runners.local.executor import LocalExecutor
 from headrace.runners.spark import SparkRunner
-from headrace.runners.spark.worker.loaded_runs import LoadedRuns
+from headrace.runners.spark.worker.process import LoadedRuns
 from headrace.runners.spark.worker.task_payload import TaskPayload, packed
 
 LIFE = re.compile(r"set (start (\d )+finish )*down ")

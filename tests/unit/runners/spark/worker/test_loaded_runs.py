@@ -8,7 +8,7 @@ from headrace.lowlevel.state.state_store import Delta
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.messages import Sender
-from headrace.runners.spark.worker.loaded_runs import LoadedRuns
+from headrace.runners.spark.worker.process import LoadedRuns
 from headrace.runners.spark.worker.task_payload import TaskPayload, packed
 
 
