@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.lowlevel.state.id_filter import SMALLEST, IdFilter
 from headrace.lowlevel.state.state_store import Delta
+from headrace.runners.spark.statestore.id_filter import SMALLEST, IdFilter
 from headrace.runners.spark.statestore.store_cache import StoreCache, advance
 
 IDS = [b"%d" % number for number in range(12)]
