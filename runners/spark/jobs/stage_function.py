@@ -1,4 +1,9 @@
-"""The function of each `mapInArrow`: runs the body of a task of `runners.engine` on messages in Arrow batches."""
+"""The function of each `mapInArrow`: runs the body of a task of `runners.engine` on messages in Arrow batches.
+
+It runs one level, or an epoch in one task of Spark: all levels in turn, without a shuffle between them. The driver
+gives such an epoch one task of the engine at each level. Tokens, reports and state stores are as in an epoch with
+shuffles, so the executor can choose for each epoch. The task gives up an epoch that turns out to be too large.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
-from headrace.runners.spark.dataframe import streaming
+from headrace.runners.spark.dataframe import injectors
 from headrace.runners.spark.dataframe.injectors import StreamError
 from headrace.runners.spark.dataframe.staged_rows import PieceSplit, RowRange, StagedPiece, cut, next_ranges
 from headrace.sdk.io.dataframe import DataFrameInjector
@@ -294,7 +294,7 @@ def test_spark_giving_a_batch_again_changes_nothing(
         take(self, frame, batch)
         take(self, frame, batch)
 
-    monkeypatch.setattr(streaming.StreamInjector, "_take", twice)
+    monkeypatch.setattr(injectors.StreamInjector, "_take", twice)
     for _ in range(3):
         files.add(10)
     rows = drain(spark, files, tmp_path / "checkpoint")

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.lowlevel.storage.object_store import ObjectStore
-from headrace.runners.spark.dataframe import streaming
+from headrace.runners.spark.dataframe import injectors
 from headrace.runners.spark.dataframe.injectors import QueryProgress
 
 
@@ -60,6 +60,6 @@ def test_a_batch_is_kept_when_its_offsets_are_on_the_disk(
         assert "0" in synced and "offsets" in synced
         return []
 
-    monkeypatch.setattr(streaming, "stage", stage)
+    monkeypatch.setattr(injectors, "stage", stage)
     injector._take(frame, 0)  # type: ignore[arg-type]  # a stand-in for a DataFrame
     assert list(injector._staged) == [0]
