@@ -288,9 +288,9 @@ def test_no_row_twice_or_never_when_a_run_stops_and_goes_on(spark: SparkSession,
 def test_spark_giving_a_batch_again_changes_nothing(
     spark: SparkSession, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take = streaming.StreamInjector._take
+    take = injectors.StreamInjector._take
 
-    def twice(self: streaming.StreamInjector, frame: DataFrame, batch: int) -> None:
+    def twice(self: injectors.StreamInjector, frame: DataFrame, batch: int) -> None:
         take(self, frame, batch)
         take(self, frame, batch)
 
@@ -367,12 +367,12 @@ def _spark_folders(place: Path) -> Iterator[Path]:
 
 
 def test_a_place_that_spark_may_not_know_is_asked_for(spark: SparkSession, files: Files) -> None:
-    injector = streaming.StreamInjector(
+    injector = injectors.StreamInjector(
         files.frame(spark),
         ObjectStore("memory://"),
         "sources/x",
         DataFrameInjector(None, None, None),
-        streaming.StreamOptions(),
+        injectors.StreamOptions(),
     )
     with pytest.raises(CheckpointError, match="stream_location"):
         injector.plan(injector.start(), 1, 1)

@@ -52,7 +52,7 @@ def test_a_batch_is_kept_when_its_offsets_are_on_the_disk(
     writer.foreachBatch = lambda take: SimpleNamespace(option=lambda name, value: writer)
     frame = SimpleNamespace(writeStream=writer, sparkSession=SimpleNamespace(conf=SimpleNamespace()))
     frame.sparkSession.conf = SimpleNamespace(get=lambda name, default: "x", set=lambda name, value: None)
-    injector = streaming.StreamInjector(frame, store, "streams/x", wanted, streaming.StreamOptions())  # type: ignore[arg-type]  # a stand-in for a DataFrame
+    injector = injectors.StreamInjector(frame, store, "streams/x", wanted, injectors.StreamOptions())  # type: ignore[arg-type]  # a stand-in for a DataFrame
     injector._begin(0)
     synced.clear()
 
