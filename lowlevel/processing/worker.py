@@ -36,48 +36,6 @@ from headrace.lowlevel.user_errors import failed_step, own_traceback
 
 _STRIDE = 64
 """Number of records between savepoints after the first failure; a failure processes at most so many of them again."""
-
-
-def run_without_poison(node: Keyed, context: KeyContext, key_records: KeyRecords) -> None:
-    """Process the records of a key; a record that `process_record` raises for becomes a dead letter."""
-    columns = (key_records.values, key_records.timestamps, key_records.ids or repeat(None))
-    records = list(map(Record, repeat(context.key), *columns))
-    letters: dict[int, DeadLetter] = {}
-    saved, begin = context.savepoint(), 0
-    while begin < len(records):
-        stop = len(records) if not letters else min(begin + _STRIDE, len(records))
-        failed = _run(node, context, records, begin, stop, letters)
-        if failed:
-            context.restore(saved)
-        else:
-            begin = stop
-            if begin < len(records):
-                saved = context.savepoint()
-    for index, letter in letters.items():
-        assert node.dead_letters is not None
-        context.produce(node.dead_letters, letter, records[index].timestamp)
-    if letters:
-        context.count(DEAD_LETTERS, len(letters))
-
-
-def _run(
-    node: Keyed, context: KeyContext, records: list[Record], begin: int, stop: int, letters: dict[int, DeadLetter]
-) -> bool:
-    """Process the records from `begin` to before `stop`, except known poison; True if another record failed."""
-    process = node.computation.process_record
-    for index in range(begin, stop):
-        if index in letters:
-            continue
-        record = records[index]
-        context.now = record.timestamp
-        try:
-            process(record, context)
-        except Exception as error:
-            letters[index] = DeadLetter(node.name, record.key, record.value, own_traceback(error))
-            return True
-    return False
-
-
 _FIRST_PREFETCH_SIZE = 16
 """Number of keys in the first prefetch, before the worker knows whether the computation reads states and cells."""
 _PREFETCH_SIZE = 1_024
@@ -347,3 +305,43 @@ def _run_records(node: Keyed, context: KeyContext, records: KeyRecords) -> None:
             process(record, context)
     except Exception as error:
         raise failed_step(error, node.name, context.key, record and record.value) from error
+
+
+def run_without_poison(node: Keyed, context: KeyContext, key_records: KeyRecords) -> None:
+    """Process the records of a key; a record that `process_record` raises for becomes a dead letter."""
+    columns = (key_records.values, key_records.timestamps, key_records.ids or repeat(None))
+    records = list(map(Record, repeat(context.key), *columns))
+    letters: dict[int, DeadLetter] = {}
+    saved, begin = context.savepoint(), 0
+    while begin < len(records):
+        stop = len(records) if not letters else min(begin + _STRIDE, len(records))
+        failed = _run(node, context, records, begin, stop, letters)
+        if failed:
+            context.restore(saved)
+        else:
+            begin = stop
+            if begin < len(records):
+                saved = context.savepoint()
+    for index, letter in letters.items():
+        assert node.dead_letters is not None
+        context.produce(node.dead_letters, letter, records[index].timestamp)
+    if letters:
+        context.count(DEAD_LETTERS, len(letters))
+
+
+def _run(
+    node: Keyed, context: KeyContext, records: list[Record], begin: int, stop: int, letters: dict[int, DeadLetter]
+) -> bool:
+    """Process the records from `begin` to before `stop`, except known poison; True if another record failed."""
+    process = node.computation.process_record
+    for index in range(begin, stop):
+        if index in letters:
+            continue
+        record = records[index]
+        context.now = record.timestamp
+        try:
+            process(record, context)
+        except Exception as error:
+            letters[index] = DeadLetter(node.name, record.key, record.value, own_traceback(error))
+            return True
+    return False
