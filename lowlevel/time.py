@@ -30,6 +30,8 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def _uninterpreted(value: object, kind: type) -> str:
     types = "a Timestamp or an aware datetime" if kind.__name__ == "Timestamp" else "a timedelta or a Duration"
+    if isinstance(value, str) and kind.__name__ == "Timestamp":
+        types += "; Timestamp.from_rfc3339(text) reads '2024-05-01T12:00:00Z'"
     return f"cannot interpret {value!r:.80} of type {type(value).__name__} as a {kind.__name__}; give seconds, {types}"
 
 

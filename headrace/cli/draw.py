@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.ending import MisuseError, as_misuse, endings
+from headrace.cli.ending import MisuseError, as_misuse, endings, writing
 from headrace.cli.run import Options, Target, flags_of
 from headrace.cli.target import Program, load
 from headrace.lowlevel.topology.topology import Topology
@@ -30,7 +30,7 @@ def draw(
         View.WRITTEN
     ),
     output: Annotated[
-        Path | None, typer.Option(help="A file that ends in .svg or .mmd; Mermaid on the screen if not given.")
+        Path | None, typer.Option(help="A file that ends in .svg or .mmd; if not given, Mermaid is printed.")
     ] = None,
     option: Options = None,
 ) -> None:
@@ -44,15 +44,9 @@ def draw(
     with endings():
         text = _text(drawing_of(load(target, None, flags_of(option or [])), view), output)
         if output is not None:
-            _write(output, text)
+            with writing(output):
+                output.write_text(text, encoding="utf-8")
     typer.echo(text if output is None else f"written: {output}")
-
-
-def _write(output: Path, text: str) -> None:
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise MisuseError(f"--output {output} cannot be written ({error.strerror}); give a place that can") from error
 
 
 def drawing_of(program: Program, view: View) -> Diagram:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -58,6 +59,18 @@ def as_misuse(*kinds: type[Exception]) -> Iterator[None]:
         yield
     except kinds as error:
         raise MisuseError(str(error)) from error
+
+
+@contextmanager
+def writing(output: Path) -> Iterator[None]:
+    """Turn an error that is raised while the file of --output is written into a `MisuseError`."""
+    try:
+        yield
+    except OSError as error:
+        raise MisuseError(
+            f"--output {output} cannot be written ({error.strerror}); give a file in a folder that exists and that you "
+            "may write to"
+        ) from error
 
 
 def _exit_with(message: str, ending: Ending) -> typer.Exit:

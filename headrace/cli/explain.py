@@ -29,10 +29,12 @@ from headrace.sdk.pipeline.pipeline import Pipeline
 
 def explain(
     target: Target,
-    checkpoint: Annotated[str | None, typer.Option(help="Say what keeps the watermarks of this run back.")] = None,
-    step: Annotated[str | None, typer.Option(help="Only of this step.")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Also explain what keeps back the watermarks of this run.")
+    ] = None,
+    step: Annotated[str | None, typer.Option(help="Explain this step only.")] = None,
     option: Options = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As one JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Say whether each step is vectorized, and, of a run, what keeps its watermarks back.
 

@@ -22,11 +22,11 @@ Place = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Directory or U
 
 def inspect(
     checkpoint: Place,
-    at_epoch: Annotated[int | None, typer.Option(help="An earlier commit that is still in the log.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON document.")] = False,
+    at_epoch: Annotated[int | None, typer.Option(help="Show an earlier commit that is still in the log.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON document.")] = False,
     timers: Annotated[int, typer.Option(min=0, help="How many of the next timers to show.")] = 10,
-    step: Annotated[str | None, typer.Option(help="Show what is stored of each key of this step instead.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many keys of it.")] = 20,
+    step: Annotated[str | None, typer.Option(help="Show the stored state of the keys of this step instead.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many keys to show, with --step.")] = 20,
 ) -> None:
     """Show what a checkpoint holds: epochs, watermarks and who holds them, timers, state, records.
 

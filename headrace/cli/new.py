@@ -20,7 +20,7 @@ _FILES = ("NAME.py", "test_NAME.py", "scores.jsonl", "README.md")
 
 
 def new(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="To be made; its name is the program's.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to make; the program gets its name.")],
 ) -> None:
     """Make a small project: a pipeline, some data and a test.
 

@@ -37,7 +37,7 @@ def options(
     target: Annotated[
         str | None, typer.Argument(metavar="[MODULE:PIPELINE]", help="A program whose own options are shown, too.")
     ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="As the page of the documentation.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the page of the documentation.")] = False,
 ) -> None:
     """List the options of a pipeline.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headrace import plot as pictures
-from headrace.cli.ending import MisuseError, as_misuse, endings
+from headrace.cli.ending import MisuseError, as_misuse, endings, writing
 from headrace.lowlevel import CheckpointError
 from headrace.sdk.recording.checkpoint_recording import recording_at
 from headrace.sdk.recording.recording import NO_STEPS, NOT_RECORDED, Recording, RecordingError
@@ -22,11 +22,15 @@ def plot(
     ],
     output: Annotated[
         Path | None,
-        typer.Option(help="A file that ends in .html (it plays), .svg, .png or .pdf; without, the steps are listed."),
+        typer.Option(
+            help="A file that ends in .html (an animation), .svg, .png or .pdf; if not given, the steps are listed."
+        ),
     ] = None,
-    step: Annotated[str | None, typer.Option(help="Label of the step to draw, where there are several.")] = None,
+    step: Annotated[str | None, typer.Option(help="Label of the step to draw, if there are several.")] = None,
     key: Annotated[str | None, typer.Option(help="Key to draw; the one with most inputs if not given.")] = None,
-    title: Annotated[str | None, typer.Option(help="Written above; the label of the step if not given.")] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Title above the picture; the label of the step if not given.")
+    ] = None,
 ) -> None:
     """Draw a run: inputs, watermarks, panes and timers over event time and processing time.
 
@@ -41,7 +45,8 @@ def plot(
         if output is None:
             _list(recording)
             return
-        _write(recording, output, step, key, title)
+        with writing(output):
+            _write(recording, output, step, key, title)
     typer.echo(f"written: {output}")
     if _is_empty(recording):
         typer.echo(NOT_RECORDED)

@@ -27,7 +27,8 @@ Target = Annotated[
     str,
     typer.Argument(
         metavar="MODULE:PIPELINE",
-        help="A module or a file, and in it a pipeline, a topology, or a function that makes one.",
+        help="A file or a module, and the name of a pipeline, of a topology, or of a function that makes one; the name "
+        "is 'pipeline' if not given.",
     ),
 ]
 Options = Annotated[
@@ -38,14 +39,14 @@ Prometheus = Annotated[
     str | None,
     typer.Option(
         metavar="[HOST:]PORT",
-        help="Serve metrics for Prometheus at /metrics of this port: to this machine, or where HOST is reached.",
+        help="Serve metrics for Prometheus at /metrics on this port: to this machine only, or at the address HOST.",
     ),
 ]
 Page = Annotated[
     str | None,
     typer.Option(
         metavar="[[HOST:]PORT]",
-        help="Serve a page that shows the run, at port 8765 or this one: to this machine, or where HOST is reached, "
+        help="Serve a page that shows the run, on port 8765 or this one: to this machine only, or at the address HOST, "
         "with a token.",
     ),
 ]
@@ -55,12 +56,14 @@ def run(
     target: Target,
     runner: Annotated[str | None, typer.Option(help="LocalRunner or SparkRunner; Spark if not given.")] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(help="Directory or URL that makes the run resumable; started again, it goes on there.")
+        str | None,
+        typer.Option(help="Directory or URL for the state of the run; the same command continues from there."),
     ] = None,
     option: Options = None,
-    progress: Annotated[bool, typer.Option(help="Show how far the run is.")] = True,
+    progress: Annotated[bool, typer.Option(help="Show the progress of the run.")] = True,
     details: Annotated[
-        bool, typer.Option("--details", help="Where progress is lines of JSON, have them tell of each step, too.")
+        bool,
+        typer.Option("--details", help="Add the figures of each step to progress that is printed as lines of JSON."),
     ] = False,
     prometheus: Prometheus = None,
     ui: Page = None,

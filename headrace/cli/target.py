@@ -111,6 +111,8 @@ def _module(where: str) -> ModuleType:
         if not path.is_file():
             raise MisuseError(f"there is no file {where}; name a module, or a path to its file")
         folder, where = str(path.resolve().parent), path.stem
+    if where.startswith("."):
+        raise MisuseError(_not_found(where, folder))
     # Python does the same for a script: modules in its folder can be imported, also by the workers.
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -119,15 +121,27 @@ def _module(where: str) -> ModuleType:
             module = import_module(where)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{where}.".startswith(f"{error.name}."):
-            if Path(where).is_file():
-                raise MisuseError(f"{where} is no Python file: its name does not end in .py") from error
-            raise MisuseError(
-                f"there is no module {where!r}, neither in {folder} nor among the installed packages; go to the folder "
-                "that it is in, or give the path to its file"
-            ) from error
+            raise MisuseError(_not_found(where, folder)) from error
         raise MisuseError(_failure(error, where)) from error
+    if getattr(module, "__file__", None) is None and Path(where).is_dir():
+        # Python imports any folder, as a namespace without contents.
+        raise MisuseError(_not_found(where, folder))
     declare_main_program(MainProgram(where, "__main__"))
     return module
+
+
+def _not_found(where: str, folder: str) -> str:
+    """Why something that is no path of a Python file is no module either, and what to give instead."""
+    path = Path(where)
+    if path.is_file():
+        return f"{where} is no Python file: its name does not end in .py"
+    if path.is_dir():
+        programs = sorted(str(file) for file in path.glob("*.py") if not file.name.startswith(("_", "test_")))
+        return f"{where} is a folder; give a file in it{f', such as {programs[0]}' if programs else ''}"
+    return (
+        f"there is no module {where!r}, neither in {folder} nor among the installed packages; go to the folder that it "
+        "is in, or give the path to its file"
+    )
 
 
 def _offer(module: ModuleType, where: str) -> str:

@@ -22,7 +22,7 @@ def ui(
         str,
         typer.Option(
             metavar="[HOST:]PORT",
-            help="Where to serve: to this machine, or where HOST is reached, with a token; port 0 is a free one.",
+            help="Where to serve: to this machine only, or at the address HOST, with a token; port 0 is a free one.",
         ),
     ] = str(PORT),
 ) -> None:

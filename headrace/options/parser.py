@@ -21,7 +21,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise `ValueError`."""
-        raise ValueError(f"options of the pipeline: {message}")
+        # argparse's own error, which is being handled, says the same.
+        raise ValueError(f"options of the pipeline: {message}; `headrace options` says what each takes") from None
 
     def add_value_provider_argument(self, *names: str, **arguments: object) -> None:
         """Declare an option whose value is a `ValueProvider`: a static one where it is given, else a runtime one.

@@ -74,6 +74,7 @@ class PipelineOptions:
 
     Raises:
         AttributeError: An option that no subclass declares is read or set.
+        TypeError: `flags` is one text instead of a list of flags.
 
     >>> class Threshold(PipelineOptions):
     ...     @classmethod
@@ -85,6 +86,10 @@ class PipelineOptions:
     """
 
     def __init__(self, flags: Sequence[str] | None = None, **overrides: object) -> None:
+        if isinstance(flags, str):
+            raise TypeError(
+                f"PipelineOptions takes a list of flags, got the text {flags!r:.200}; write [{flags!r:.200}]"
+            )
         self._flags = list(sys.argv[1:] if flags is None else flags)
         self._foreign = len(self._flags) if flags is None else 0
         """Number of leading flags that are from `sys.argv`."""

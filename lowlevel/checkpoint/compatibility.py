@@ -126,10 +126,14 @@ class TopologyDifference:
         if not self.refused:
             return
         reasons = list(self.refused)
-        if not _with_contents(self.old).keys() & _with_contents(self.new).keys():
+        old = _with_contents(self.old).keys()
+        common = old & _with_contents(self.new).keys()
+        if not common:
             reasons.append(
                 "No source and no keyed step of it is in this pipeline: another pipeline needs another checkpoint"
             )
+        elif not {kind for kind, _ in common} & {INJECTOR} and {kind for kind, _ in old} & {INJECTOR}:
+            reasons.append("No source of it is in this pipeline: if this is another pipeline, give another checkpoint")
         raise TopologyChangeError(f"{subject} cannot go on with the changed pipeline: {'. '.join(reasons)}")
 
 

@@ -56,7 +56,7 @@ class PipelineGraph(BasePipeline):
             named: NamedPTransform[InT, OutT] = transform
             return self.apply(named.transform, inputs, label or named.label)
         if not isinstance(transform, PTransform):
-            raise TypeError(f"expected a transform, got {transform!r}; write pcollection | Map(function), say")
+            raise TypeError(f"expected a transform, got {transform!r:.200}; {_instead_of(transform)}")
         applied: PTransform[InT, OutT] = transform
         by_default = label is None and applied.has_default_label
         label, alike = label or applied.label, () if self._around.step is None else self._around.step.alike
@@ -154,3 +154,12 @@ class PipelineGraph(BasePipeline):
 def _by_name(inputs: object) -> dict[str, PValue]:
     """Inputs by their names in text, as Beam has them."""
     return {name or "None": value for name, value in named_values(inputs)}
+
+
+def _instead_of(given: object) -> str:
+    """What to write instead of something that is no transform."""
+    if isinstance(given, str):
+        return f"a label stands before its transform: pcollection | {given!r:.80} >> transform"
+    if isinstance(given, type) and issubclass(given, PTransform):
+        return f"make an instance of the class: {given.__name__}(...)"
+    return "write pcollection | Map(function), say"

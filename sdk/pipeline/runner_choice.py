@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Protocol, cast
 
 from headrace.lowlevel.topology.topology import Topology
@@ -67,6 +68,11 @@ def labels_to_record(given: bool | str | Sequence[str], options: PipelineOptions
     wanted = given or view.record or view.record_to is not None
     if not wanted:
         return None
+    if view.record_to is not None and not Path(view.record_to).absolute().parent.is_dir():
+        raise ValueError(
+            f"--record_to={view.record_to} names a folder that does not exist; make the folder, or give another file. "
+            "Nothing has run"
+        )
     if isinstance(wanted, bool):
         return []
     labels = [wanted] if isinstance(wanted, str) else list(wanted)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from os import PathLike, fspath
+from os import PathLike, fspath, getcwd
+from os.path import expanduser, isabs, isdir
 from typing import TypedDict
 
 from headrace.lowlevel.code_pickling import Portable
+from headrace.lowlevel.storage.places import is_url
 from headrace.lowlevel.time import DurationTypes
 from headrace.sdk.io.files.file_times import FileTimeOf, FileTimes, NamePattern
 from headrace.sdk.io.files.filesystem import CompressionTypes, Path, compression_of, lacks_folder, match
@@ -153,13 +155,23 @@ def _check_arguments(kind: type, pattern: object, validate: object, others: Iter
         raise TypeError(f"validate is True or False, got {validate!r:.200}; arguments have the order of Beam's")
 
 
+def _unmatched(pattern: str) -> str:
+    """Why a pattern matches no file, and what to write instead."""
+    if is_url(pattern):
+        return f"no file matches {pattern!r}; correct it"
+    path = expanduser(pattern)
+    if isdir(path):
+        return f"no file is in the folder {pattern!r}; correct it"
+    return f"no file matches {pattern!r}{'' if isabs(path) else f' in {getcwd()}'}; correct it"
+
+
 def _require_there(pattern: str, continuous: bool) -> None:
     if continuous and lacks_folder(pattern):
         raise FileNotFoundError(
             f"no folder is at {pattern!r}; correct it, or give validate=False if the folder is made later"
         )
     if not continuous and not match(pattern):
-        raise FileNotFoundError(f"no file matches {pattern!r}; correct it, or give validate=False")
+        raise FileNotFoundError(f"{_unmatched(pattern)}, or give validate=False")
 
 
 def _check_continuous(timestamp: TimestampOf, max_delay: object, file_time: object, expected: object) -> None:

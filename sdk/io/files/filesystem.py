@@ -88,6 +88,13 @@ class CompressionTypes:
         return cls.LZMA if found == cls.XZ else found
 
 
+_CAUSES = {
+    FileNotFoundError: "no such folder, and none can be made there",
+    NotADirectoryError: "a part of that path is a file",
+    PermissionError: "permission denied",
+}
+"""Why a folder cannot be made."""
+
 Path: TypeAlias = str | PathLike[str]
 """A path or a URL."""
 
@@ -148,6 +155,20 @@ def reaching(pattern: str, what: str = "listed") -> Iterator[None]:
             f"{_KEY.sub('://…@', pattern)} cannot be {what}: {reason}; {remedy}, and start again; "
             "nothing has been read or written"
         ) from error
+
+
+def denied(path: str, error: PermissionError) -> PermissionError:
+    """An error for a file that this user must not read, which says what to do."""
+    return PermissionError(
+        error.errno, f"{path} cannot be read: permission denied; give this user the right to read it, or leave it out"
+    )
+
+
+def no_folder(folder: str, error: OSError) -> OSError:
+    """An error of the same class for a folder of output that cannot be made, which says what to do."""
+    return OSError(
+        error.errno, f"folder {folder} cannot be made: {_CAUSES[type(error)]}; choose another place for the output"
+    )
 
 
 def absolute(path: str) -> str:
@@ -354,7 +375,10 @@ def open_input(path: str, compression: str = "uncompressed") -> Iterator[BinaryI
     """
     system, inner = filesystem_of(path)
     with ExitStack() as stack:
-        raw = system.open_input_file(inner)
+        try:
+            raw = system.open_input_file(inner)
+        except PermissionError as error:
+            raise denied(path, error) from None
         if compression != "uncompressed" and not raw.size():
             raise EOFError(f"the file is empty, but no {compression} file is; it was cut off")
         if compression == "zstd":
@@ -380,7 +404,10 @@ def _created(path: str, compression: str | None) -> AbstractContextManager[objec
     system, inner = filesystem_of(path)
     folder = inner.rpartition("/")[0]
     for _ in range(_ATTEMPTS):
-        system.create_dir(folder, recursive=True)
+        try:
+            system.create_dir(folder, recursive=True)
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            raise no_folder(folder, error) from None
         # Another run that stages files in the same folder may end now, and remove the folder if it is empty.
         with suppress(FileNotFoundError):
             return cast("AbstractContextManager[object]", system.open_output_stream(inner, compression=compression))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.errors import CheckpointError
-from headrace.sdk.io.files.filesystem import absolute, filesystem_of, without_links
+from headrace.sdk.io.files.filesystem import absolute, filesystem_of, no_folder, without_links
 
 HIDDEN = "_unfinished"
 """Folder of files that are not delivered; readers ignore names that begin with `_`."""
@@ -399,7 +399,10 @@ class Output:
 
     def _in(self, folder: str, kind: fs.FileType = fs.FileType.File, recursive: bool = False) -> Iterable[fs.FileInfo]:
         selector = fs.FileSelector(folder or "/", allow_not_found=True, recursive=recursive)
-        infos: list[fs.FileInfo] = self.system.get_file_info(selector)
+        try:
+            infos: list[fs.FileInfo] = self.system.get_file_info(selector)
+        except NotADirectoryError as error:
+            raise no_folder(folder, error) from None
         return sorted((info for info in infos if info.type == kind), key=lambda info: str(info.path))
 
     def owns(self, old: OldFile, columns: Sequence[str]) -> bool:

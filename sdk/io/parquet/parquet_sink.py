@@ -195,7 +195,9 @@ class PartitionedSink(EpochFileSink):
         """Write a hidden file for each folder. Raises `ValueError` for a missing column, or without another column."""
         table = self._parquet.columns.table_of(batch)
         if missing := [name for name in self.columns if name not in table.column_names]:
-            raise ValueError(f"the elements have no column {missing[0]!r}; they have {table.column_names}")
+            raise ValueError(
+                f"the elements have no column {missing[0]!r}; they have {table.column_names}; correct partition_by"
+            )
         if not set(table.column_names) - set(self.columns):
             raise ValueError(f"partition_by takes all columns ({', '.join(self.columns)}); leave one for the files")
         staged = []

@@ -26,7 +26,7 @@ from headrace.sdk.io.dead_letters import TolerantSource, halves
 from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.fileio import ReadableFile, ReadAllFiles
-from headrace.sdk.io.files.filesystem import MatchedFile, Path, filesystem_of, match
+from headrace.sdk.io.files.filesystem import MatchedFile, Path, denied, filesystem_of, match
 from headrace.sdk.io.files.reading.pieces import FileFormat
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns, files_below, with_constants
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_range, timestamps_of
@@ -63,8 +63,12 @@ class ParquetFormat(FileFormat):
         system, path = self.located(file)
         try:
             rows = pq.read_metadata(path, filesystem=system).num_rows
+        except PermissionError as error:
+            raise denied(file.path, error) from None
         except Exception as error:
-            raise ValueError(f"{file.path} is no whole Parquet file ({error})") from error
+            raise ValueError(
+                f"{file.path} is no whole Parquet file ({error}); put a whole one there, or take it out of what is read"
+            ) from error
         if offset >= rows > 0 or offset > rows:
             raise ValueError(
                 f"{file.path} has {rows} rows, of which {offset} were read before: it was replaced by another. "

@@ -19,6 +19,7 @@ from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of, match
 from headrace.sdk.io.files.reading.pieces import shown_by_first
 from headrace.sdk.io.text.line_ranges import (
+    SET_ASIDE,
     UTF_8,
     BadLine,
     FileError,
@@ -118,7 +119,7 @@ class CsvParser:
         if "conversion" in str(error):
             inferred = f" (without it the types are those of {self.origin})" if self.origin else ""
             remedy = f"; state the column's type with dtype{inferred}"
-        remedy = "; give its encoding" if "invalid UTF8" in str(error) else remedy
+        remedy = "; give its encoding" if "invalid UTF8" in str(error) else remedy or f"; {SET_ASIDE}"
         for index, line in enumerate(lines.splitlines() if self.one_line_each else ()):
             if line.count(b'"') % 2:
                 return BadLine(index, _OPEN)
@@ -349,7 +350,7 @@ class ReadFromCsv(LineSource):
         if header is None and names is None:
             raise ValueError("header is None, so that no line has the names of the columns; give names")
         self._encoding = checked_encoding(encoding)
-        self._splittable, self._sep, self._skip = splittable, delimiter or sep, skiprows
+        self._splittable, self._sep, self._skip = splittable, _checked_separator(delimiter or sep), skiprows
         self.one_line_each = splittable
         self._names = None if names is None else tuple(names)
         self._has_header = header == 0 if header != "infer" else not names
@@ -389,6 +390,13 @@ class ReadFromCsv(LineSource):
             self.bad_times,
             self._encoding,
         )
+
+
+def _checked_separator(sep: str) -> str:
+    """The separator. Raises `ValueError` unless it is one ASCII character, as Arrow needs it."""
+    if len(str(sep)) != 1 or not str(sep).isascii():
+        raise ValueError(f"sep is {sep!r:.80}; give one ASCII character, such as ';' or '\\t'")
+    return sep
 
 
 def _ends_open(table: pa.Table) -> bool:

@@ -10,12 +10,10 @@ from headrace.lowlevel.records.record import Batch
 from headrace.sdk.io.files.file_source import ReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path
-from headrace.sdk.io.text.line_ranges import BadLine, LineFormat, LineSource, RecordEnd
+from headrace.sdk.io.text.line_ranges import SET_ASIDE, BadLine, LineFormat, LineSource, RecordEnd
 from headrace.sdk.io.text.text_files import decoded, split_lines
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 from headrace.sdk.model.row import Row
-
-_REMEDY = "correct the line, or have with_exception_handling() of the source set such lines aside"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +50,9 @@ class JsonParser:
                     values.append(json.loads(line))
                 except json.JSONDecodeError as error:
                     reason = f"not JSON ({error.msg} at column {error.colno}): {line:.80}"
-                    raise BadLine(index, f"{reason}; {_REMEDY}") from error
+                    raise BadLine(index, f"{reason}; {SET_ASIDE}") from error
                 except (ValueError, RecursionError) as error:
-                    raise BadLine(index, f"cannot be read as JSON ({error}): {line:.80}; {_REMEDY}") from error
+                    raise BadLine(index, f"cannot be read as JSON ({error}): {line:.80}; {SET_ASIDE}") from error
         return values
 
 

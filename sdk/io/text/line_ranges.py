@@ -24,6 +24,8 @@ from headrace.sdk.io.files.filesystem import MatchedFile, compression_of, open_i
 from headrace.sdk.io.files.reading.pieces import FileFormat
 
 UTF_8 = "utf-8"
+SET_ASIDE = "correct the line, or have with_exception_handling() of the source set such lines aside"
+"""What to do about a line that cannot be read."""
 LONGEST_LINE = 128 << 20
 """Greatest number of bytes of a line; a task holds several lines in memory."""
 _BLOCK = 1 << 20

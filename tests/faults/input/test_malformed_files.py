@@ -305,7 +305,7 @@ class TestNoFiles:
         run = tally(12)
         run.plan(2)
         (tmp_path / "sub.txt").mkdir()
-        with pytest.raises(FileNotFoundError, match=rf"no file matches '{tmp_path}/sub.txt'"):
+        with pytest.raises(FileNotFoundError, match=rf"no file is in the folder '{tmp_path}/sub.txt'; correct it"):
             read(f"{tmp_path}/sub.txt", text)
         run.fire()
         write(tmp_path / "sub.txt" / "a", "fine\n")
@@ -333,13 +333,13 @@ class TestNoFiles:
                 write(folder / file, "fine\n")
                 (folder / file).chmod(mode)
             assert len(read(f"{folder}/a.txt", text)) == 1
-            for pattern, wrong in (
-                ("*.txt", "b.txt"),
-                ("hidden", "hidden"),
+            for pattern, wrong, said in (
+                ("*.txt", "b.txt", "cannot be read: permission denied; give this user the right"),
+                ("hidden", "hidden", "Permission denied"),
             ):
                 run.plan()
                 (folder / "hidden").chmod(0)
-                with nobody(), pytest.raises(Exception, match="Permission denied") as raised:
+                with nobody(), pytest.raises(Exception, match=said) as raised:
                     read(f"{folder}/{pattern}", text)
                 assert f"{folder}/{wrong}" in str(raised.value)
                 (folder / "hidden").chmod(0o755)

@@ -59,6 +59,18 @@ def test_commands_exist() -> None:
     assert set(shown) <= known
 
 
+@pytest.mark.parametrize("command", ["setup", "release", "lint", "gallery", "site"])
+def test_a_command_of_dev_with_help_runs_nothing(command: str) -> None:
+    usage = subprocess.run([ROOT / "dev", "help"], capture_output=True, text=True, check=True).stdout
+    helped = subprocess.run([ROOT / "dev", command, "--help"], capture_output=True, text=True, check=True)
+    assert (helped.stdout, helped.stderr) == (usage, "")
+
+
+def test_an_unknown_command_of_dev_is_named() -> None:
+    refused = subprocess.run([ROOT / "dev", "instal"], capture_output=True, text=True)
+    assert (refused.returncode, refused.stderr.splitlines()[-1]) == (2, "dev: there is no command instal")
+
+
 def test_the_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_RUNNER", "local")
     monkeypatch.chdir(tmp_path)

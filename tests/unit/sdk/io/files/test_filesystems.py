@@ -15,6 +15,7 @@ from headrace.io import fileio
 from headrace.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
 from headrace.io.filesystems import FileSystems
 from headrace.lowlevel.errors import StepError
+from headrace.sdk.io.files import filesystem
 
 
 @pytest.fixture
@@ -171,3 +172,31 @@ def test_parquet_files_of_patterns_are_read(folder: Path) -> None:
         (f"{folder}/t.parquet", {"x": 2}),
     ]
     assert patterns | beam.io.ReadAllFromParquetBatched(columns=["y"]) == [table.select(["y"])]
+
+
+class Forbidding:
+    """A file system in which this user must not read or make anything."""
+
+    def open_input_file(self, path: str) -> None:
+        raise PermissionError(13, f"Failed to open local file '{path}'")
+
+    def create_dir(self, path: str, recursive: bool) -> None:
+        raise PermissionError(13, f"Cannot create directory '{path}'")
+
+
+def test_a_file_that_must_not_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filesystem, "filesystem_of", lambda path: (Forbidding(), path))
+    with (
+        pytest.raises(PermissionError, match=r"/a.txt cannot be read: permission denied; give this user the right"),
+        filesystem.open_input("/a.txt"),
+    ):
+        pass
+
+
+def test_a_folder_that_must_not_be_made_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filesystem, "filesystem_of", lambda path: (Forbidding(), path))
+    with (
+        pytest.raises(PermissionError, match=r"folder /out cannot be made: permission denied; choose another place"),
+        filesystem.open_output("/out/a.txt"),
+    ):
+        pass
