@@ -117,8 +117,8 @@ class CombineGlobally(Combine):
         if self.has_defaults:
             if not isinstance(inputs.windowing.window_fn, GlobalWindows):
                 raise TopologyError(
-                    f"step {inputs.pipeline.current_label!r} would put out a default for every empty window, and "
-                    f"{inputs.windowing.window_fn} have no end; use CombineGlobally(...).without_defaults()"
+                    f"step {inputs.pipeline.current_label!r} would put out a default for every empty window, but "
+                    f"{inputs.windowing.window_fn} have no last one; add .without_defaults() to the transform"
                 )
             if isinstance(inputs.windowing.trigger, DefaultTrigger):
                 inputs, combine_fn = _with_mark(inputs), SkippingMarks(combine_fn)
