@@ -309,3 +309,11 @@ def test_the_defaults_of_options_without_effect_are_beams():
     }
     # Those of Google Cloud, which are seven URLs.
     assert different.keys() == {"gcp_oauth_scopes"}
+
+
+def test_a_wrong_value_is_told_without_the_error_of_argparse() -> None:
+    with pytest.raises(
+        ValueError, match="--latency_aim: invalid float value: 'fast'; `headrace options` says"
+    ) as raised:
+        PipelineOptions(["--latency_aim=fast"]).view_as(EngineOptions)
+    assert raised.value.__suppress_context__

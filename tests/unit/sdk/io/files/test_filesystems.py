@@ -193,6 +193,23 @@ def test_a_file_that_must_not_be_read_is_named(monkeypatch: pytest.MonkeyPatch) 
         pass
 
 
+def test_a_parquet_file_that_must_not_be_read_is_not_called_damaged(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    parquet.write_table(pa.table({"a": [1]}), folder / "a.parquet")
+    source = beam.io.ReadFromParquet(f"{folder}/a.parquet")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Failed to open local file")
+
+    monkeypatch.setattr(parquet, "read_metadata", refuse)
+    with (
+        pytest.raises(StepError, match=r"a.parquet cannot be read: permission denied; give this user the right"),
+        beam.Pipeline("LocalRunner") as pipeline,
+    ):
+        _ = pipeline | source
+
+
 def test_a_folder_that_must_not_be_made_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filesystem, "filesystem_of", lambda path: (Forbidding(), path))
     with (
