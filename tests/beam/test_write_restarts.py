@@ -24,6 +24,7 @@ from headrace.runners.local.executor import RandomScheduler
 from headrace.runners.spark import SparkRunner
 from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.transforms.core.stable_input import HoldUntilCommit
+from tests.depth import faults
 from tests.restarts import LINES, FixedSize, prepared
 
 
@@ -104,7 +105,10 @@ def test_crash_at_steps_all_along(tmp_path: Path, build: Callable[..., object]) 
     expected = contents(reference)
     assert len(expected[1]) >= len(LINES)
     # The last steps of a run are those in which files get their names.
-    early, late = range(2, scheduler.steps, scheduler.steps // 6), range(scheduler.steps - 12, scheduler.steps + 1, 2)
+    early, late = (
+        range(2, scheduler.steps, scheduler.steps // faults(3, 12)),
+        range(scheduler.steps - 12, scheduler.steps + 1, 3),
+    )
     steps, crashes = sorted({*early, *late}), 0
     for step in steps:
         folder = prepared(tmp_path / f"at-{step}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.runners.local import LocalRunner
+from tests.depth import examples
 from tests.transcripts.pipelines import play_as_pipeline
 from tests.transcripts.transcript import Transcript, transcripts
 
@@ -15,4 +16,4 @@ def test_transcript(transcript: Transcript) -> None:
 
 
 def test_all_in_one_pipeline() -> None:
-    play_as_pipeline(transcripts(), LocalRunner(intervals=2))
+    play_as_pipeline(transcripts()[:: examples(3, 1)], LocalRunner(intervals=2))

@@ -21,7 +21,8 @@ def test_quick_suites() -> None:
     assert " passed" in run_suites("--quick")
 
 
-@pytest.mark.slow
+# All suites on Spark: `./dev beam --spark`.
+@pytest.mark.soak
 @pytest.mark.spark
 def test_state_and_timers_on_spark() -> None:
     assert " passed" in run_suites("--spark", "transforms.userstate_test")

@@ -70,8 +70,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# Some ten seconds of processor time, most of it for the API pages.
-@pytest.mark.slow
+# Some ten seconds of processor time, most of it for the API pages; `./dev site` refuses what the build refuses.
+@pytest.mark.soak
 class TestSite:
     def test_it_has_every_page(self, site: Path) -> None:
         pages = {page.relative_to(ROOT / "docs").with_suffix(".html") for page in (ROOT / "docs").rglob("*.md")}
