@@ -329,10 +329,17 @@ class Output:
         >>> output = output_of("/data/out", ".txt")
         >>> [output.epoch(name) for name in ("out-000003-00000.txt", "out-00000-of-00001.txt", "out-000003-00000")]
         [3, None, None]
+
+        A hash may have no letter.
+
+        >>> [output.epoch(f"out{each}.txt") for each in ("-000003-123456789012-00000", "-0-000003-00000-of-00001")]
+        [3, 3]
         """
-        form = rf"(?:{_MARK})?-(\d{{6,}})(?:-[0-9a-f]{{12}})?-\d{{5,}}(?:-of-\d{{5,}})?"
-        found = re.fullmatch(f"{re.escape(self.name)}{form}{re.escape(self.suffix)}", name)
-        return int(found[1]) if found else None
+        numbered = r"-(\d{6,})(?:-[0-9a-f]{12})?-\d{5,}"
+        # Only files of a window or pane say how many of them there are.
+        forms = rf"(?:{numbered}|{_MARK}{numbered}-of-\d{{5,}})"
+        found = re.fullmatch(f"{re.escape(self.name)}{forms}{re.escape(self.suffix)}", name)
+        return int(found[1] or found[2]) if found else None
 
     def staged_epoch(self, name: str) -> int | None:
         """The epoch of a hidden file; None for a file of another output.

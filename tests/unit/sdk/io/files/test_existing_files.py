@@ -15,6 +15,7 @@ from headrace.lowlevel import Batch, BoundedInjector, StepError, Topology
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
+from headrace.sdk.io.files import file_sink
 from headrace.sdk.io.files.file_sink import EpochFileSink
 from headrace.sdk.io.files.output_files import output_of
 from headrace.sdk.io.text.text_writers import TextWriter
@@ -289,6 +290,14 @@ class TestAChangedModeBetweenTwoStarts:
                 run(out, [*"abcd"], state, scheduler, windowed=windowed, if_exists=second)
         assert not [record.message for record in caplog.records]
         assert sorted("".join(read(out).values()).replace("\n", "")) == [*"abcd"]
+
+    def test_a_hash_without_letters_is_not_taken_for_an_epoch(self, tmp_path, monkeypatch):
+        # A digit without letters twelve times: one hash in 280.
+        monkeypatch.setattr(file_sink.RunFiles, "tag", lambda self, parts: "687829962521")
+        with pytest.raises(Crash):
+            run(tmp_path / "out", [*"abcd"], tmp_path / "state", CrashAt(3, "deliver"), if_exists="append")
+        run(tmp_path / "out", [*"abcd"], tmp_path / "state", if_exists="replace")
+        assert sorted("".join(read(tmp_path / "out").values()).replace("\n", "")) == [*"abcd"]
 
     def test_nor_is_a_loss_unseen(self, tmp_path, caplog):
         with pytest.raises(Crash):
