@@ -4,9 +4,8 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from typing import Any, Dict, FrozenSet, List, Optional, Set, Tuple, Union  # noqa: UP035 - Beam's names
 
 from headrace.absent_names.absent_modules import add_absent_names
-from headrace.sdk.typehints.decorators import with_input_types, with_output_types
-from headrace.sdk.typehints.errors import TypeCheckError
 from headrace.sdk.typehints.hints import KV
+from headrace.sdk.typehints.io_type_hints import TypeCheckError, with_input_types, with_output_types
 from headrace.typehints import decorators, row_type, typehints
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from headrace.lowlevel.stored_names import named, stored_as
 from headrace.sdk.combinefns.combine_fn import CombineFn, computes
-from headrace.sdk.typehints.decorators import with_input_types, with_output_types
+from headrace.sdk.typehints.io_type_hints import with_input_types, with_output_types
 
 Number = int | float
 """A number: any type with addition, and with division for the mean."""

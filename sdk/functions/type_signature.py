@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.sdk.functions.arguments import Arguments, Constant, Given
-from headrace.sdk.typehints.annotations import annotations_of
 from headrace.sdk.typehints.hints import normal, tuple_of
-from headrace.sdk.typehints.io_type_hints import Hints
+from headrace.sdk.typehints.io_type_hints import Hints, annotations_of
 
 
 @dataclass(frozen=True, slots=True)

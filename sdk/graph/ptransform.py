@@ -20,10 +20,9 @@ from typing import (
 
 from headrace.sdk.graph.pvalue import BasePipeline, DoOutputsTuple, InT, OutT, PBegin, PCollection, PValue
 from headrace.sdk.model.labels import label_of
-from headrace.sdk.typehints.annotations import annotations_of
 from headrace.sdk.typehints.consistency import is_consistent_with
 from headrace.sdk.typehints.hints import normal
-from headrace.sdk.typehints.io_type_hints import IOTypeHints
+from headrace.sdk.typehints.io_type_hints import IOTypeHints, annotations_of
 
 P = ParamSpec("P")
 

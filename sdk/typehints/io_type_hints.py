@@ -1,13 +1,68 @@
-"""The types that a transform or function states for its input and output (`apache_beam.typehints.decorators`)."""
+"""The types that a transform or function states for its input and output (`apache_beam.typehints.decorators`).
+
+They come from its annotations, from decorators, or from calls of `with_input_types` and `with_output_types`.
+"""
 
 from __future__ import annotations
 
+import functools
 import inspect
+import typing
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
-from headrace.sdk.typehints.annotations import annotations_of
+from headrace.lowlevel.errors import HeadraceError
 from headrace.sdk.typehints.hints import normal
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
+_RESULTS: dict[object, type] = {len: int, repr: str, ascii: str, hash: int, id: int, callable: bool, chr: str, ord: int}
+"""Built-in function, which has no annotations -> type of its result."""
+
+_NONE = "_headrace_no_annotations"
+_disabled = False
+
+
+def no_annotations(fn: FunctionT) -> FunctionT:
+    """Decorator: the annotations of the function are not looked at.
+
+    >>> @no_annotations
+    ... def text(number: int) -> str: ...
+    >>> annotations_of(text)
+    ({}, typing.Any)
+    """
+    setattr(fn, _NONE, True)
+    return fn
+
+
+def disable_type_annotations() -> None:
+    """Have no annotation of any function looked at, from now on in this process."""
+    global _disabled
+    _disabled = True
+
+
+def annotations_of(function: object) -> tuple[dict[str, object], object]:
+    """The parameter types of a callable by name, and its result type.
+
+    Parameters without an annotation are left out; a result without an annotation is `Any`. A class is its own result.
+    """
+    if _disabled or getattr(function, _NONE, False):
+        return {}, Any
+    if isinstance(function, type):
+        return {}, function
+    if isinstance(function, functools.partial):
+        types, result = annotations_of(function.func)
+        return {name: kind for name, kind in types.items() if name not in function.keywords}, result
+    if not inspect.isroutine(function):
+        function = type(function).__call__ if callable(function) else function
+    try:
+        types = typing.get_type_hints(function)
+    except Exception:
+        # An annotation names something that only type checkers import; the annotations that are not strings are used.
+        found = getattr(function, "__annotations__", {})
+        types = {name: kind for name, kind in found.items() if not isinstance(kind, str)}
+    result = types.pop("return", _RESULTS.get(function, Any) if inspect.isbuiltin(function) else Any)
+    return dict(types), result
+
 
 Hints = tuple[tuple[object, ...], Mapping[str, object]]
 """Types by position and by name, as `with_input_types` takes them."""
@@ -122,7 +177,7 @@ class WithTypeHints:
 def get_type_hints(fn: object) -> IOTypeHints:
     """The types that decorators state for a function or class.
 
-    >>> from headrace.sdk.typehints.decorators import with_output_types
+    >>> from headrace.sdk.typehints.io_type_hints import with_output_types
     >>> @with_output_types(int)
     ... def length(word): ...
     >>> get_type_hints(length).output_types
@@ -141,3 +196,61 @@ def stated_output(what: object) -> Stated:
     """The types of output that a function or `DoFn` states, beside its annotations."""
     hints = what.get_type_hints() if isinstance(what, WithTypeHints) else get_type_hints(what)
     return hints.stated_output()
+
+
+T = TypeVar("T")
+
+
+def with_input_types(*hints: object, **named_hints: object) -> Callable[[T], T]:
+    """Decorator that declares the element types that a transform, a `DoFn` or a function takes.
+
+    >>> import headrace as beam
+    >>> @with_input_types(str)
+    ... class Words(beam.DoFn):
+    ...     def process(self, line):
+    ...         yield from line.split()
+    >>> _ = beam.Pipeline("LocalRunner") | beam.Create([5]) | beam.ParDo(Words())
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.typehints.io_type_hints.TypeCheckError: ...
+    """
+
+    def decorate(what: T) -> T:
+        setattr(what, "input_hints", (hints, named_hints))  # noqa: B010 - no attribute that T is known to have
+        return what
+
+    return decorate
+
+
+def with_output_types(hint: object = None, **tagged_hints: object) -> Callable[[T], T]:
+    """Decorator that declares the element types that a transform, a `DoFn` or a function emits.
+
+    `tagged_hints` are the types of the tagged outputs, by tag.
+
+    >>> @with_output_types(int)
+    ... def length(word):
+    ...     return len(word)
+    >>> length.output_hints
+    (<class 'int'>, {})
+    """
+
+    def decorate(what: T) -> T:
+        setattr(what, "output_hints", (hint, tagged_hints))  # noqa: B010 - no attribute that T is known to have
+        return what
+
+    return decorate
+
+
+class TypeCheckError(HeadraceError, TypeError):
+    """Two type hints are not consistent; the message names both types and both steps.
+
+    The error is raised while the pipeline is built, so nothing has run.
+
+    >>> import headrace as beam
+    >>> def length(line: str) -> int:
+    ...     return len(line)
+    >>> _ = beam.Pipeline("LocalRunner") | "Numbers" >> beam.Create([5]) | "Length" >> beam.Map(length)
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.typehints.io_type_hints.TypeCheckError: ...
+    """

@@ -33,7 +33,7 @@ from headrace.sdk.transforms.core.group_by_key import GroupByKey
 from headrace.sdk.transforms.core.par_do import FlatMap, Map, ParDo
 from headrace.sdk.transforms.core.stable_input import Held, StableParDo
 from headrace.sdk.transforms.core.window_into import WindowInto
-from headrace.sdk.typehints.decorators import with_input_types
+from headrace.sdk.typehints.io_type_hints import with_input_types
 from headrace.sdk.userstate.value_states import ReadModifyWriteState, ReadModifyWriteStateSpec
 from headrace.sdk.windows import BoundedWindow, GlobalWindows
 
