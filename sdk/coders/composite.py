@@ -9,7 +9,7 @@ from headrace.lowlevel.stored_names import named, public_name
 from headrace.sdk.coders.coder import Coder, TypeCoders
 from headrace.sdk.coders.plain import read_varint, varint
 from headrace.sdk.model.row import Row
-from headrace.sdk.typehints.row_type import fields_of, made_of
+from headrace.sdk.typehints.hints import fields_of, made_of
 
 
 class _Composite(Coder):

@@ -10,9 +10,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from headrace.lowlevel.coders.key_classes import is_frozen
 from headrace.lowlevel.coders.key_types import VALUE_TYPES
 from headrace.sdk.coders.registry import CoderRegistry
-from headrace.sdk.typehints.hints import normal
-from headrace.sdk.typehints.row_type import RowTypeConstraint, fields_of
-from headrace.sdk.typehints.type_names import type_name
+from headrace.sdk.typehints.hints import RowTypeConstraint, fields_of, normal, type_name
 
 _PLAIN = frozenset([str, int, bytes, float, bool, type(None), tuple, list, set, frozenset, dict, *VALUE_TYPES])
 _REMEDY = (

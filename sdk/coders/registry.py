@@ -22,9 +22,7 @@ from headrace.sdk.coders.plain import (
     TimestampCoder,
     VarIntCoder,
 )
-from headrace.sdk.typehints.hints import normal
-from headrace.sdk.typehints.row_type import fields_of
-from headrace.sdk.typehints.type_names import union_members
+from headrace.sdk.typehints.hints import fields_of, normal, union_members
 
 _PLAIN: dict[type, type[Coder]] = {
     bool: BooleanCoder,

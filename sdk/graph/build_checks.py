@@ -12,9 +12,8 @@ from headrace.options.pipeline_options import TypeOptions
 from headrace.sdk.graph.ptransform import SomeTransform, collections_of
 from headrace.sdk.graph.pvalue import DoOutputsTuple, PCollection, Step
 from headrace.sdk.typehints.consistency import is_consistent_with
-from headrace.sdk.typehints.hints import normal, union
+from headrace.sdk.typehints.hints import normal, type_name, union
 from headrace.sdk.typehints.io_type_hints import TypeCheckError
-from headrace.sdk.typehints.type_names import type_name
 
 _NEVER_PAIRS = (str, bytes, int, float, bool, list, dict, set, frozenset, type(None))
 _REMEDY = (

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, get_args, get_origin
 
 from headrace.sdk.model.row import Row
-from headrace.sdk.typehints.hints import item, normal, tuple_of
-from headrace.sdk.typehints.row_type import RowTypeConstraint, fields_of
-from headrace.sdk.typehints.type_names import union_members
+from headrace.sdk.typehints.hints import RowTypeConstraint, fields_of, item, normal, tuple_of, union_members
 
 
 def is_consistent_with(given: object, wanted: object) -> bool:

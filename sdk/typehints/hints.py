@@ -1,15 +1,131 @@
-"""Normal form of type hints, whether from `typing`, built-in generics or Beam's `KV` (`apache_beam.typehints`)."""
+"""Normal form of type hints, whether from `typing`, built-in generics or Beam's `KV` (`apache_beam.typehints`).
+
+Rows, named tuples and dataclasses are types with named fields (`apache_beam.typehints.row_type`).
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import types
 import typing
-from collections.abc import Iterable
-from typing import Any, TypeVar, get_args, get_origin
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
+from typing import Any, TypeVar, cast, get_args, get_origin
 
+from headrace.sdk.model.row import Row
 from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, WindowedValue
-from headrace.sdk.typehints.row_type import RowTypeConstraint
-from headrace.sdk.typehints.type_names import UNIONS, union_members
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RowTypeConstraint:
+    """The type of rows with these fields, in this order.
+
+    >>> flight = RowTypeConstraint.from_fields([("carrier", str), ("delay", int)])
+    >>> flight
+    Row(carrier=str, delay=int)
+    >>> dict(flight.fields)["delay"]
+    <class 'int'>
+    """
+
+    fields: tuple[tuple[str, object], ...]
+
+    @classmethod
+    def from_fields(cls, fields: Iterable[tuple[str, object]], **options: object) -> RowTypeConstraint:
+        """The type of rows with fields of these names and types; Beam's further options are accepted and ignored."""
+        return cls(tuple((name, kind) for name, kind in fields))
+
+    @classmethod
+    def from_user_type(cls, kind: type) -> RowTypeConstraint | None:
+        """The row type of a NamedTuple or dataclass; None for another class."""
+        fields = fields_of(kind)
+        return None if fields is None else cls(tuple(fields.items()))
+
+    def __repr__(self) -> str:
+        return f"Row({', '.join(f'{name}={type_name(kind)}' for name, kind in self.fields)})"
+
+    # Called for unions such as `Row(...) | None`.
+    def __or__(self, other: object) -> object:
+        return typing.Union[self, other]  # noqa: UP007 - this is what `|` calls
+
+    def __call__(self) -> None:
+        """Raise TypeError; the method exists because `typing` accepts only callables as types."""
+        raise TypeError(f"{self} is a type hint; make rows with Row(...)")
+
+
+_field_names = cast("Callable[[type], tuple[str, ...]]", attrgetter("_fields"))
+
+
+def fields_of(hint: object) -> dict[str, object] | None:
+    """The fields of a type, as name -> type; None if the type declares no fields."""
+    if isinstance(hint, RowTypeConstraint):
+        return dict(hint.fields)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        types = _types(hint)
+        return {each.name: types.get(each.name, typing.Any) for each in dataclasses.fields(hint)}
+    if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):
+        types = _types(hint)
+        return {name: types.get(name, typing.Any) for name in _field_names(hint)}
+    return None
+
+
+def _types(kind: type) -> Mapping[str, object]:
+    try:
+        return typing.get_type_hints(kind)
+    except Exception:
+        # An annotation names something that only type checkers import, so the types are not known.
+        return {}
+
+
+def made_of(kind: type, values: dict[str, object]) -> object:
+    """An instance of `kind` (`Row`, a NamedTuple or a dataclass) with these field values."""
+    return Row.of(values) if kind is Row else kind(**values)
+
+
+def field_values(value: object) -> dict[str, object]:
+    """The fields of a row, named tuple, dataclass or dict, as name -> value.
+
+    Raises:
+        TypeError: The value is none of these.
+    """
+    if isinstance(value, Row):
+        return value.as_dict()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "_asdict"):
+        return dict(value._asdict())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    raise TypeError(f"{value!r:.200} of type {type(value).__name__} has no fields; use Row(...)")
+
+
+UNIONS = (typing.Union, types.UnionType)
+"""Origins of unions: `typing.Union` for `Union[...]`, `types.UnionType` for `|`."""
+
+
+def union_members(hint: object) -> tuple[object, ...]:
+    """The members of a union; for any other type, the type alone."""
+    return get_args(hint) if get_origin(hint) in UNIONS else (hint,)
+
+
+def type_name(hint: object) -> str:
+    """The name of a type as it is written in a program.
+
+    >>> type_name(dict[str, list[int]]), type_name(int | None), type_name(typing.Any)
+    ('dict[str, list[int]]', 'int | None', 'Any')
+    """
+    if hint is type(None):
+        return "None"
+    if isinstance(hint, TypeVar):
+        return hint.__name__
+    if isinstance(hint, type) and get_origin(hint) is None:
+        return hint.__name__
+    if len(members := union_members(hint)) > 1:
+        return " | ".join(map(type_name, members))
+    origin, arguments = get_origin(hint), get_args(hint)
+    if isinstance(origin, type) and arguments:
+        return f"{origin.__name__}[{', '.join('...' if inner is ... else type_name(inner) for inner in arguments)}]"
+    return str(hint).replace("typing.", "")
+
 
 KV = tuple  # type: ignore[type-arg]  # users write the parameters: KV[str, int]
 """A pair of key and value, as in `KV[str, int]`."""

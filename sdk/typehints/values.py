@@ -8,9 +8,7 @@ from typing import Any, TypeVar, cast, get_args, get_origin
 
 from headrace.sdk.model.row import Row
 from headrace.sdk.typehints.consistency import is_consistent_with
-from headrace.sdk.typehints.hints import normal, tuple_of, union
-from headrace.sdk.typehints.row_type import RowTypeConstraint
-from headrace.sdk.typehints.type_names import union_members
+from headrace.sdk.typehints.hints import RowTypeConstraint, normal, tuple_of, union, union_members
 
 _LOOKED_AT = 10_000
 """Greatest size of a collection whose values are inspected to infer its type."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any, TypeVar, get_args, get_origin
 
-from headrace.sdk.typehints.hints import item, normal, union
-from headrace.sdk.typehints.row_type import RowTypeConstraint
-from headrace.sdk.typehints.type_names import union_members
+from headrace.sdk.typehints.hints import RowTypeConstraint, item, normal, union, union_members
 
 
 def match(stated: object, given: object) -> dict[TypeVar, object]:

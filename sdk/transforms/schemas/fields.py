@@ -11,8 +11,8 @@ from headrace.sdk.expressions.batch_view import BatchView
 from headrace.sdk.expressions.expression import Expression as ColumnExpression
 from headrace.sdk.expressions.expression import col
 from headrace.sdk.expressions.expression_tree import FieldOf, Names, OneLine, source_of
+from headrace.sdk.typehints.hints import fields_of
 from headrace.sdk.typehints.io_type_hints import annotations_of
-from headrace.sdk.typehints.row_type import fields_of
 
 Expression: TypeAlias = "str | Callable[[object], object]"
 """Name of a field, or a function of the element."""

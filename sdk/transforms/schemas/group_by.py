@@ -24,10 +24,8 @@ from headrace.sdk.transforms.aggregation.combine import CombinePerKey
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
 from headrace.sdk.transforms.core.par_do import Map, MapTuple
 from headrace.sdk.transforms.schemas.fields import Expression, expression, expression_type, missing_field
-from headrace.sdk.typehints.hints import tuple_of
+from headrace.sdk.typehints.hints import RowTypeConstraint, tuple_of, type_name
 from headrace.sdk.typehints.io_type_hints import TypeCheckError
-from headrace.sdk.typehints.row_type import RowTypeConstraint
-from headrace.sdk.typehints.type_names import type_name
 
 Functions = dict[str, Callable[[object], object]]
 Combiner: TypeAlias = "SomeCombineFn | Callable[..., object]"

@@ -19,8 +19,7 @@ from headrace.lowlevel import StepError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue
 from headrace.sdk.typehints.consistency import is_consistent_with
-from headrace.sdk.typehints.hints import element, item, normal, pair, union
-from headrace.sdk.typehints.type_names import type_name
+from headrace.sdk.typehints.hints import element, item, normal, pair, type_name, union
 from headrace.sdk.typehints.values import conforms, type_of
 from headrace.sdk.typehints.variables import match, substituted
 from headrace.typehints import KV, TypeCheckError, with_input_types, with_output_types
