@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.combinefns.combine_fn import CombineFn
-from headrace.sdk.typehints.values import is_whole
+from headrace.sdk.typehints.consistency import is_whole
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)

@@ -9,9 +9,9 @@ from typing import TypeGuard
 from headrace.sdk.functions.arguments import Arguments, Given
 from headrace.sdk.functions.step_types import Gives, StepTyping
 from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, WindowedValue
+from headrace.sdk.typehints.consistency import conforms, type_of
 from headrace.sdk.typehints.hints import type_name
 from headrace.sdk.typehints.io_type_hints import Hints, TypeCheckError
-from headrace.sdk.typehints.values import conforms, type_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,9 @@ from typing import Any
 
 from headrace.sdk.functions.arguments import Arguments
 from headrace.sdk.functions.type_signature import TypeSignature, type_signature_of
-from headrace.sdk.typehints.consistency import is_consistent_with
+from headrace.sdk.typehints.consistency import conforms, is_consistent_with, match, substituted, type_of
 from headrace.sdk.typehints.hints import element, item, pair, tagged_types, type_name
 from headrace.sdk.typehints.io_type_hints import Hints, IOTypeHints, Stated, stated_input, stated_output
-from headrace.sdk.typehints.values import conforms, type_of
-from headrace.sdk.typehints.variables import match, substituted
 
 
 class Gives(Enum):

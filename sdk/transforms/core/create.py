@@ -17,8 +17,8 @@ from headrace.sdk.graph.pvalue import PBegin, PCollection
 from headrace.sdk.model.row import Row
 from headrace.sdk.model.special_outputs import TimestampedValue
 from headrace.sdk.transforms.core.low_level import Source
+from headrace.sdk.typehints.consistency import type_of_all
 from headrace.sdk.typehints.hints import element
-from headrace.sdk.typehints.values import type_of_all
 
 
 class Create(Source):

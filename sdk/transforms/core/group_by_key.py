@@ -28,10 +28,9 @@ from headrace.sdk.graph.pvalue import Collection, PCollection
 from headrace.sdk.graph.side_inputs import AsSideInput, refuse_bare
 from headrace.sdk.model.labels import label_of
 from headrace.sdk.triggers import DefaultTrigger
-from headrace.sdk.typehints.consistency import is_consistent_with
+from headrace.sdk.typehints.consistency import is_consistent_with, match, substituted
 from headrace.sdk.typehints.hints import ANY_PAIR, K, item, iterable_of, normal, pair, tuple_of
 from headrace.sdk.typehints.io_type_hints import annotations_of, stated_input, stated_output
-from headrace.sdk.typehints.variables import match, substituted
 from headrace.sdk.windows import GlobalWindows
 
 _log = logging.getLogger(__name__)

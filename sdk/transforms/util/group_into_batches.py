@@ -13,7 +13,7 @@ from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.transforms.core.par_do import ParDo
-from headrace.sdk.typehints.values import is_whole
+from headrace.sdk.typehints.consistency import is_whole
 from headrace.sdk.userstate.collection_states import BagState, BagStateSpec
 from headrace.sdk.userstate.timers import TimeDomain, TimerSpec, UserTimer, on_timer
 from headrace.sdk.userstate.value_states import ReadModifyWriteState, ReadModifyWriteStateSpec

@@ -11,8 +11,8 @@ from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import DoOutputsTuple, PCollection
 from headrace.sdk.model.special_outputs import TaggedOutput
 from headrace.sdk.transforms.core.par_do import ParDo
+from headrace.sdk.typehints.consistency import is_whole
 from headrace.sdk.typehints.io_type_hints import WithTypeHints
-from headrace.sdk.typehints.values import is_whole
 
 
 class PartitionFn(WithTypeHints):

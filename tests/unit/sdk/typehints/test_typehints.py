@@ -18,10 +18,8 @@ import headrace as beam
 from headrace.lowlevel import StepError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue
-from headrace.sdk.typehints.consistency import is_consistent_with
+from headrace.sdk.typehints.consistency import conforms, is_consistent_with, match, substituted, type_of
 from headrace.sdk.typehints.hints import element, item, normal, pair, type_name, union
-from headrace.sdk.typehints.values import conforms, type_of
-from headrace.sdk.typehints.variables import match, substituted
 from headrace.typehints import KV, TypeCheckError, with_input_types, with_output_types
 from headrace.typehints.row_type import RowTypeConstraint
 from tests.unit.collected import values
