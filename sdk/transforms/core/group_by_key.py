@@ -11,8 +11,7 @@ from headrace.lowlevel.code_pickling import shipped
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.uncalled_hooks import warn_of_uncalled_hooks
 from headrace.options.pipeline_options import TypeOptions
-from headrace.sdk.coders.key_types import key_problem
-from headrace.sdk.coders.registry import registry
+from headrace.sdk.coders.registry import key_problem, registry
 from headrace.sdk.combinefns.combine_fn import (
     CallableCombineFn,
     CombineFn,

@@ -25,7 +25,7 @@ from headrace.lowlevel import KeyEncodingError, StepError, TopologyError
 from headrace.lowlevel.coders.coder import KeyCoder, decode_key, encode_key
 from headrace.lowlevel.coders.key_types import dynamic_named_tuple
 from headrace.lowlevel.errors import CoderError
-from headrace.sdk.coders.key_types import key_problem
+from headrace.sdk.coders.registry import key_problem
 from headrace.transforms.window import IntervalWindow
 from headrace.utils.timestamp import Duration, Timestamp
 from tests.names import legible
