@@ -1,6 +1,21 @@
 """Exports, under the module name of Beam, all coders."""
 
-from headrace.sdk.coders.coder import Coder
+from headrace.sdk.coders.coder import (
+    BigIntegerCoder,
+    BooleanCoder,
+    BytesCoder,
+    CloudpickleCoder,
+    Coder,
+    DecimalCoder,
+    DeterministicFastPrimitivesCoder,
+    FastPrimitivesCoder,
+    FloatCoder,
+    PickleCoder,
+    StrUtf8Coder,
+    TimestampCoder,
+    ToBytesCoder,
+    VarIntCoder,
+)
 from headrace.sdk.coders.composite import (
     IterableCoder,
     ListCoder,
@@ -9,23 +24,6 @@ from headrace.sdk.coders.composite import (
     RowCoder,
     TupleCoder,
     TupleSequenceCoder,
-)
-from headrace.sdk.coders.pickled import (
-    CloudpickleCoder,
-    DeterministicFastPrimitivesCoder,
-    FastPrimitivesCoder,
-    PickleCoder,
-)
-from headrace.sdk.coders.plain import (
-    BigIntegerCoder,
-    BooleanCoder,
-    BytesCoder,
-    DecimalCoder,
-    FloatCoder,
-    StrUtf8Coder,
-    TimestampCoder,
-    ToBytesCoder,
-    VarIntCoder,
 )
 
 __all__ = [

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Self, cast, get_args
 
 from headrace.lowlevel.stored_names import named, public_name
-from headrace.sdk.coders.coder import Coder, TypeCoders
-from headrace.sdk.coders.plain import read_varint, varint
+from headrace.sdk.coders.coder import Coder, TypeCoders, read_varint, varint
 from headrace.sdk.model.row import Row
 from headrace.sdk.typehints.hints import fields_of, made_of
 

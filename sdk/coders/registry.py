@@ -19,15 +19,16 @@ from headrace.lowlevel.coders.key_types import VALUE_TYPES
 from headrace.lowlevel.errors import CoderError
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.coders import composite
-from headrace.sdk.coders.coder import Coder, TypeCoders
-from headrace.sdk.coders.pickled import FastPrimitivesCoder
-from headrace.sdk.coders.plain import (
+from headrace.sdk.coders.coder import (
     BooleanCoder,
     BytesCoder,
+    Coder,
     DecimalCoder,
+    FastPrimitivesCoder,
     FloatCoder,
     StrUtf8Coder,
     TimestampCoder,
+    TypeCoders,
     VarIntCoder,
 )
 from headrace.sdk.typehints.hints import RowTypeConstraint, fields_of, normal, type_name, union_members

@@ -22,7 +22,7 @@ from headrace.lowlevel.coders.coder import Coder, PickleCoder, encode_key
 from headrace.lowlevel.errors import KeyEncodingError
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp, TimestampTypes
-from headrace.sdk.coders.plain import FloatCoder, StrUtf8Coder, VarIntCoder
+from headrace.sdk.coders.coder import FloatCoder, StrUtf8Coder, VarIntCoder
 from headrace.sdk.userstate.state_spec import Cells, State, StateSpec
 
 _LENGTH = 4

@@ -9,8 +9,7 @@ from itertools import islice
 from typing import BinaryIO, Self, Unpack, cast
 
 from headrace.lowlevel.records.record import Batch
-from headrace.sdk.coders.coder import Coder
-from headrace.sdk.coders.plain import StrUtf8Coder
+from headrace.sdk.coders.coder import Coder, StrUtf8Coder
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PBegin, PCollection
 from headrace.sdk.io.argument_checks import refuse_unless

@@ -13,8 +13,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 
 from headrace.lowlevel.records.record import Batch
-from headrace.sdk.coders.coder import Coder
-from headrace.sdk.coders.plain import ToBytesCoder
+from headrace.sdk.coders.coder import Coder, ToBytesCoder
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.columns.run_schema import RunSchema

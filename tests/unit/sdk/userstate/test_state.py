@@ -18,7 +18,7 @@ from headrace.lowlevel.records.record import KeyRecords
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.executor import Scheduler
-from headrace.sdk.coders.plain import FloatCoder, StrUtf8Coder, VarIntCoder
+from headrace.sdk.coders.coder import FloatCoder, StrUtf8Coder, VarIntCoder
 from headrace.sdk.compiler.compiler import compile_pipeline
 from headrace.sdk.userstate.collection_states import BagState, chunk, values_of
 from headrace.testing.test_stream import TestStream
