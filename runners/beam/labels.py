@@ -15,7 +15,7 @@ import apache_beam
 from apache_beam.pipeline import AppliedPTransform
 
 from headrace.options.pipeline_options import PipelineOptions
-from headrace.sdk.graph.alike_steps import AlikeStep, closure_of
+from headrace.sdk.graph.pipeline_graph import AlikeStep, closure_of
 from headrace.sdk.graph.pvalue import Alike
 from headrace.sdk.model.labels import has_function_without_name, label_of, place_of, without_addresses
 from headrace.sdk.pipeline.pipeline import Pipeline

@@ -1,16 +1,24 @@
-"""A pipeline while it is built: transforms applied to collections, each under a label of its own."""
+"""A pipeline while it is built: transforms applied to collections, each under a label of its own.
+
+Steps whose default labels are equal, because their functions are alike and have no names, are numbered in the order of
+the program, so a step that is added, moved or removed changes the numbers of others. A checkpoint keeps the description
+of a step beside its stored data, and refuses the data to another step.
+
+Visitors walk through the steps as a tree (`apache_beam.pipeline.PipelineVisitor`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from hashlib import sha256
+from types import FunctionType
+from typing import Never, cast
 
 from headrace.options.pipeline_options import PipelineOptions
-from headrace.sdk.graph.alike_steps import AlikeStep, labels_before
 from headrace.sdk.graph.build_checks import check_inputs, type_outputs
-from headrace.sdk.graph.pipeline_visitor import AppliedPTransform, PipelineVisitor
 from headrace.sdk.graph.ptransform import NamedPTransform, PTransform, named_values
 from headrace.sdk.graph.pvalue import (
     Alike,
@@ -24,7 +32,208 @@ from headrace.sdk.graph.pvalue import (
     Step,
     Transform,
 )
-from headrace.sdk.model.labels import has_function_without_name
+from headrace.sdk.graph.side_inputs import AsSideInput
+from headrace.sdk.model.labels import has_function_without_name, label_of, without_addresses
+
+_DEPTH = 8
+"""How deep in an object values are looked for."""
+
+
+@dataclass(eq=False, slots=True)
+class AlikeStep:
+    """A step whose default label has a function without a name.
+
+    >>> group = []
+    >>> for factor in (2, 3):
+    ...     group.append(AlikeStep(group, {"factor": factor}, lambda: ["Create"]))
+    >>> [step.description()[:7] for step in group], AlikeStep([], None, list).description()
+    (['1 of 2,', '2 of 2,'], None)
+    """
+
+    group: list[AlikeStep]
+    """All steps with this default label, in the order of the program."""
+    transform: object
+    before: Callable[[], Iterable[str]]
+    """Gives the labels of all steps from which elements come."""
+
+    def description(self) -> str | None:
+        """The number of the step in its group, and a digest of its input and values; None if it is the only one."""
+        if len(self.group) < 2:
+            return None
+        described = [*sorted(self.before()), *_values(self.transform, _DEPTH, {})]
+        digest = sha256(repr(described).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return f"{self.group.index(self) + 1} of {len(self.group)}, {digest}"
+
+
+def labels_before(step: Step) -> set[str]:
+    """The labels of all steps from which elements come to a step."""
+    found, open_steps = set[str](), [step]
+    while open_steps:
+        for value in open_steps.pop().inputs:
+            if value.producer is not None and value.producer.full_label not in found:
+                found.add(value.producer.full_label)
+                open_steps.append(value.producer)
+    return found
+
+
+def closure_of(function: FunctionType) -> Iterator[object]:
+    """The values of the variables of outer functions; None for one that is not assigned yet."""
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            yield None
+
+
+def _values(value: object, depth: int, seen: dict[int, object]) -> Iterator[str]:
+    """The plain values in an object, as in closures and defaults of its functions, by which it differs from others."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        yield repr(value)
+    elif isinstance(value, PValue):
+        yield "" if value.producer is None else value.producer.full_label
+    elif isinstance(value, type) or depth == 0 or id(value) in seen or isinstance(value, BasePipeline):
+        yield getattr(value, "__qualname__", type(value).__qualname__)
+    elif isinstance(value, (set, frozenset)):
+        yield from sorted(",".join(_values(each, depth - 1, seen)) for each in value)
+    else:
+        # The object is kept, so that no other one gets its id.
+        seen[id(value)] = value
+        for part in _parts(value):
+            yield from _values(part, depth - 1, seen)
+
+
+def _parts(value: object) -> Iterator[object]:
+    yield type(value)
+    if isinstance(value, FunctionType):
+        yield label_of(value)
+        yield from (value.__defaults__, value.__kwdefaults__)
+        yield from closure_of(value)
+    elif isinstance(value, partial):
+        yield from (value.func, value.args, value.keywords)
+    elif isinstance(value, (list, tuple)):
+        yield from value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from (key, each)
+    elif slots := [name for kind in type(value).__mro__ for name in vars(kind).get("__slots__", ())]:
+        yield from (getattr(value, name, None) for name in slots)
+        yield from getattr(value, "__dict__", {}).items()
+    else:
+        # Numbers, dates, patterns and the like are known by their text only.
+        yield from vars(value).items() if hasattr(value, "__dict__") else [without_addresses(repr(value))]
+
+
+@dataclass(eq=False, slots=True)
+class AppliedPTransform:
+    """A transform that was applied, with the transforms that it was made of.
+
+    >>> import headrace as beam
+    >>> class Labels(beam.pipeline.PipelineVisitor):
+    ...     def visit_transform(self, transform):
+    ...         print(transform.full_label)
+    >>> pipeline = beam.Pipeline("LocalRunner")
+    >>> _ = pipeline | "Numbers" >> beam.Create([1, 2]) | "Double" >> beam.Map(lambda number: 2 * number)
+    >>> pipeline.visit(Labels())
+    Numbers
+    Double
+    """
+
+    parent: AppliedPTransform | None
+    """The transform around it; None for the root, which is the pipeline itself."""
+    step: Step | None
+    """The step; None for the root."""
+    main_inputs: Mapping[str, PValue] = field(default_factory=dict)
+    """The inputs by name: `None` in text for a single one, numbers or keys for several."""
+    returned: dict[str | None, PCollection[object]] = field(default_factory=dict)
+    """What it returned when it was applied, by tag or name; tagged outputs may be looked up later."""
+    parts: list[AppliedPTransform] = field(default_factory=list)
+    """The transforms inside, in the order in which they were applied."""
+
+    @property
+    def full_label(self) -> str:
+        """The labels of the transforms around it and its own; empty for the root."""
+        return "" if self.step is None else self.step.full_label
+
+    @property
+    def transform(self) -> Transform[Never, object] | None:
+        """The transform; None for the root."""
+        return None if self.step is None else self.step.transform
+
+    @property
+    def inputs(self) -> tuple[PValue, ...]:
+        """The inputs without their names."""
+        return tuple(self.main_inputs.values())
+
+    @property
+    def outputs(self) -> dict[str | None, PCollection[object]]:
+        """The outputs by tag or name, also those that an inner transform has made."""
+        return self.returned if self.step is None else {**self.returned, **self.step.outputs}
+
+    @property
+    def side_inputs(self) -> tuple[AsSideInput, ...]:
+        """The side inputs of a step that has any."""
+        transform = getattr(self.transform, "par_do", self.transform)
+        return tuple(getattr(transform, "side_inputs", ()))
+
+    def is_composite(self) -> bool:
+        """Whether it has parts, or made none of its outputs itself."""
+        made = [output.producer for output in self.outputs.values()]
+        return bool(self.parts) or (bool(made) and self.step not in made) or self.step is None
+
+    def visit(self, visitor: PipelineVisitor, visited: set[PValue]) -> None:
+        """Show it, what is inside, and its outputs to a visitor.
+
+        Args:
+            visitor: The visitor.
+            visited: Values that the visitor has seen.
+        """
+        if self.is_composite():
+            visitor.enter_composite_transform(self)
+            for part in self.parts:
+                part.visit(visitor, visited)
+            visitor.leave_composite_transform(self)
+        else:
+            visitor.visit_transform(self)
+        for output in self.outputs.values():
+            if output not in visited:
+                visited.add(output)
+                visitor.visit_value(output, self)
+
+
+class PipelineVisitor:
+    """What `Pipeline.visit` shows the steps and collections of a pipeline to; subclass it.
+
+    Each collection comes after the step that makes it, and each step after the collections that it takes.
+
+    >>> import headrace as beam
+    >>> class Labels(PipelineVisitor):
+    ...     def visit_transform(self, transform_node):
+    ...         print(transform_node.full_label)
+    >>> pipeline = beam.Pipeline("LocalRunner")
+    >>> _ = pipeline | beam.Create(["to be"]) | "Words" >> beam.FlatMap(str.split) | beam.GroupBy(len)
+    >>> pipeline.visit(Labels())
+    Create
+    Words
+    GroupBy(key)/Key
+    GroupBy(key)/GroupByKey
+    """
+
+    def visit_value(self, value: PValue, producer_node: AppliedPTransform) -> None:
+        """Called for each collection.
+
+        Args:
+            value: The collection.
+            producer_node: The innermost step that puts it out.
+        """
+
+    def visit_transform(self, transform_node: AppliedPTransform) -> None:
+        """Called for each step without steps inside."""
+
+    def enter_composite_transform(self, transform_node: AppliedPTransform) -> None:
+        """Called before the steps inside a step; first for the pipeline itself, which has no transform."""
+
+    def leave_composite_transform(self, transform_node: AppliedPTransform) -> None:
+        """Called after the steps inside a step."""
 
 
 class PipelineGraph(BasePipeline):
