@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.functions.arguments import (
     ContextArgument,
@@ -271,3 +272,14 @@ class FlatMapTupleFn(FlatMapFn):
     """`FlatMapFn` of a function with a parameter for each item of the element."""
 
     spread = True
+
+
+class ColumnDoFn(DoFn):
+    """A `DoFn` that is given columns where elements come so, all in the global window and without panes."""
+
+    def take_columns(self, batch: ColumnBatch) -> Iterable[object] | None:
+        """The outputs that `process` would give for all elements, at the timestamp of the first.
+
+        None, and nothing has changed then, if `process` is to get the elements.
+        """
+        raise NotImplementedError

@@ -21,8 +21,7 @@ from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.lowlevel.user_errors import failed_step, packed
 from headrace.sdk.expressions.expression_tree import COLUMN_EXPRESSION
 from headrace.sdk.functions.changelog import ChangelogFn
-from headrace.sdk.functions.column_do_fn import ColumnDoFn
-from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.functions.do_fn import ColumnDoFn, DoFn
 from headrace.sdk.functions.lifecycle import call_hook, last_outputs, set_up, start_bundle
 from headrace.sdk.model.element_form import ElementForm, plain_form
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, is_retraction

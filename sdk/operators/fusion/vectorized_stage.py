@@ -24,8 +24,7 @@ from headrace.sdk.expressions.pane_schema import Fired, index_and_timing
 from headrace.sdk.expressions.translated_function import TranslatedFunction
 from headrace.sdk.expressions.udf_translation import why_not_translated
 from headrace.sdk.functions.arguments import Constant, Given, given_of
-from headrace.sdk.functions.column_do_fn import ColumnDoFn
-from headrace.sdk.functions.do_fn import FilterFn, FunctionDoFn, MapFn, MapTupleFn
+from headrace.sdk.functions.do_fn import ColumnDoFn, FilterFn, FunctionDoFn, MapFn, MapTupleFn
 from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
 from headrace.sdk.model.function_ast import CALLED, must_call
 from headrace.sdk.model.labels import place_of
