@@ -15,7 +15,7 @@ from headrace.sdk.functions.arguments import Arguments, Constant, ContextArgumen
 from headrace.sdk.functions.declared_state import DeclaredState
 from headrace.sdk.functions.do_fn import DoFn, FunctionDoFn
 from headrace.sdk.functions.exception_guard import GuardedOutputs
-from headrace.sdk.functions.finalizers import TAG, BundleFinalizer, Finalizers
+from headrace.sdk.functions.lifecycle import TAG, BundleFinalizer, Finalizers
 from headrace.sdk.model.special_outputs import TaggedOutput
 
 _NO_OUTPUTS = (str, bytes, dict)

@@ -15,7 +15,7 @@ from headrace.sdk.functions.arguments import (
     StateArgument,
     TimerArgument,
 )
-from headrace.sdk.functions.finalizers import BundleFinalizer
+from headrace.sdk.functions.lifecycle import BundleFinalizer
 from headrace.sdk.functions.step_types import Gives
 from headrace.sdk.model.labels import label_of
 from headrace.sdk.model.panes import PaneInfo

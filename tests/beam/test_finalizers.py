@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from headrace.lowlevel.code_pickling import ShippingError
 from headrace.runners.beam import HeadraceRunner
-from headrace.sdk.functions import finalizers
+from headrace.sdk.functions import lifecycle
 
 
 def note(path, number):
@@ -147,8 +147,8 @@ def test_on_spark_such_a_callback_is_refused(spark: object, tmp_path: Path) -> N
 
 
 def test_a_callback_of_this_process_is_called_once(tmp_path: Path) -> None:
-    row = finalizers.Finalizers("Step").row(partial(note, str(tmp_path / "noted"), 1))
+    row = lifecycle.Finalizers("Step").row(partial(note, str(tmp_path / "noted"), 1))
     data = cloudpickle.dumps(row)
     for _ in range(2):
-        finalizers.finalize(1, [(cloudpickle.loads(data), 0)])
+        lifecycle.finalize(1, [(cloudpickle.loads(data), 0)])
     assert noted(tmp_path / "noted") == [1]

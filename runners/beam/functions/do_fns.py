@@ -30,7 +30,7 @@ from headrace.runners.beam.beam_private import (
 )
 from headrace.runners.beam.functions.own_coders import OwnCoder
 from headrace.runners.beam.windowings import pane_to_beam, to_beam, value_of_beam
-from headrace.sdk.functions import finalizers
+from headrace.sdk.functions import lifecycle
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.special_outputs import TaggedOutput, WindowedValue
 from headrace.sdk.windows import BoundedWindow
@@ -134,7 +134,7 @@ class BeamDoFn(DoFn):
     ) -> None:
         self._fn, self._args, self._kwargs, self._count = fn, args, kwargs, sides
         self._windowing, self._tags, self._label = windowing, tuple(tags), label
-        self._finalizers = finalizers.Finalizers(label)
+        self._finalizers = lifecycle.Finalizers(label)
 
     def default_label(self) -> str:
         """The name of Beam's DoFn."""
@@ -211,7 +211,7 @@ class BeamDoFn(DoFn):
     def _callbacks(self) -> list[object]:
         """The callbacks that were registered since the last call, as outputs."""
         finalizer = self._runner.bundle_finalizer_param
-        rows = [_tagged(finalizers.TAG, self._finalizers.row(callback)) for callback in finalizer_callbacks(finalizer)]
+        rows = [_tagged(lifecycle.TAG, self._finalizers.row(callback)) for callback in finalizer_callbacks(finalizer)]
         finalizer.reset()
         return rows
 

@@ -21,7 +21,7 @@ from headrace.runners.beam.functions.stateful_do_fns import BeamStatefulDoFn
 from headrace.runners.beam.parquet_rows import by_column
 from headrace.runners.beam.rules.streams import periodic_sequences
 from headrace.runners.beam.translation import Collection, Rule, Translation
-from headrace.sdk.functions import finalizers
+from headrace.sdk.functions import lifecycle
 from headrace.sdk.functions.arguments import Side
 from headrace.sdk.graph.side_inputs import AsList
 from headrace.sdk.transforms.core.low_level import Write
@@ -51,11 +51,11 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
         par_do = ParDo(plain, *transform.args, **transform.kwargs)
     else:
         par_do = _by_beam(made, step)
-    tags = [*_tags(step), finalizers.TAG] if finalizes else _tags(step)
+    tags = [*_tags(step), lifecycle.TAG] if finalizes else _tags(step)
     outputs = source | step.full_label >> par_do.with_outputs(*tags, allow_unknown_tags=True)
     made.put_all(step, outputs)
     if finalizes:
-        _ = outputs[finalizers.TAG] | f"{step.full_label}/Finalize" >> Write(CallSink(finalizers.finalize))
+        _ = outputs[lifecycle.TAG] | f"{step.full_label}/Finalize" >> Write(CallSink(lifecycle.finalize))
 
 
 def _tags(step: AppliedPTransform) -> list[str]:

@@ -30,7 +30,7 @@ from headrace.sdk.functions.do_fn import (
     MapTupleFn,
 )
 from headrace.sdk.functions.exception_guard import GuardedDoFn, GuardedFn, GuardRules, OnFailure, Threshold
-from headrace.sdk.functions.finalizers import TAG, finalize
+from headrace.sdk.functions.lifecycle import TAG, finalize
 from headrace.sdk.functions.runtime_check import check_elements
 from headrace.sdk.functions.splitting import Splitting, splitting_of
 from headrace.sdk.functions.step_types import StepTyping, TypedStep
