@@ -31,8 +31,7 @@ from headrace.sdk.compiler.execution_strategy import (
     steps_of_program,
 )
 from headrace.sdk.compiler.keyed_computations import GroupingPlan, add_gate, add_grouping, add_side_input, key_of
-from headrace.sdk.functions.declared_state import DeclaredState
-from headrace.sdk.functions.splitting import Splitting
+from headrace.sdk.functions.declarations import DeclaredState, Splitting
 from headrace.sdk.graph.pvalue import BasePipeline, Collection, Step
 from headrace.sdk.model.element_form import ElementForm, GroupingInputForm, plain_form
 from headrace.sdk.operators.fusion.stage import Stage

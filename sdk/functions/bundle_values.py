@@ -12,7 +12,7 @@ from functools import partial
 from typing import cast
 
 from headrace.sdk.functions.arguments import Arguments, Constant, ContextArgument, Given, Source
-from headrace.sdk.functions.declared_state import DeclaredState
+from headrace.sdk.functions.declarations import DeclaredState
 from headrace.sdk.functions.do_fn import DoFn, FunctionDoFn
 from headrace.sdk.functions.exception_guard import GuardedOutputs
 from headrace.sdk.functions.lifecycle import TAG, BundleFinalizer, Finalizers

@@ -43,7 +43,7 @@ from headrace.sdk.functions.arguments import (
     TimerArgument,
     register_parameter,
 )
-from headrace.sdk.functions.declared_state import AnySpec, Callback, DeclaredState
+from headrace.sdk.functions.declarations import AnySpec, Callback, DeclaredState
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, FlatMapTupleFn, MapFn, MapTupleFn
 from headrace.sdk.model.special_outputs import (
     TaggedOutput,

@@ -16,7 +16,7 @@ from headrace.lowlevel.time import Duration, Timestamp
 from headrace.runners.beam.functions.do_fns import BeamDoFn
 from headrace.runners.beam.functions.stateful_do_fns import StateCoder
 from headrace.sdk.coders.coder import Coder
-from headrace.sdk.functions.splitting import Splitting
+from headrace.sdk.functions.declarations import Splitting
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
 from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.operators.splittable.process_invoker import Allowance, Residual, RestrictionProcessor

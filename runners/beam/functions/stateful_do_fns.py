@@ -26,7 +26,7 @@ from headrace.runners.beam.functions.keys import BeamKeyCoder
 from headrace.runners.beam.functions.own_coders import OwnCoder
 from headrace.runners.beam.windowings import to_beam
 from headrace.sdk.functions.arguments import Arguments, Constant, Given, Source, StateArgument, TimerArgument
-from headrace.sdk.functions.declared_state import AnySpec, Callback, DeclaredState
+from headrace.sdk.functions.declarations import AnySpec, Callback, DeclaredState
 from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.userstate.collection_states import (
     BagState,

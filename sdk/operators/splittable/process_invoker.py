@@ -25,8 +25,8 @@ from headrace.sdk.functions.arguments import (
     Side,
     Source,
 )
+from headrace.sdk.functions.declarations import Splitting
 from headrace.sdk.functions.do_fn import DoFn, FunctionDoFn
-from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
 from headrace.sdk.model.special_outputs import SPECIAL, TaggedOutput, TimestampedValue, WindowedValue, converted
 from headrace.sdk.operators.splittable.work_item import Element

@@ -19,9 +19,9 @@ from headrace.lowlevel.topology.computation import Context
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.lowlevel.user_errors import failed_step
 from headrace.sdk.functions.arguments import Arguments
+from headrace.sdk.functions.declarations import Splitting
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.functions.lifecycle import call_hook, start_bundle
-from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.operators.splittable.process_invoker import Allowance, ProcessInvoker, Residual
 from headrace.sdk.operators.splittable.work_item import (
     Element,

@@ -18,7 +18,7 @@ from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import Context, InlineComputation
 from headrace.lowlevel.user_errors import failed_step
-from headrace.sdk.functions.splitting import Splitting
+from headrace.sdk.functions.declarations import Splitting
 from headrace.sdk.model.element_form import ElementForm
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.windows import BoundedWindow

@@ -21,7 +21,7 @@ from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.lowlevel.user_errors import failed_step
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.functions.arguments import Arguments
-from headrace.sdk.functions.declared_state import DeclaredState
+from headrace.sdk.functions.declarations import DeclaredState
 from headrace.sdk.functions.do_fn import DoFn, FunctionDoFn
 from headrace.sdk.functions.lifecycle import call_hook, start_bundle
 from headrace.sdk.model.element_form import ElementForm

@@ -19,7 +19,7 @@ from headrace.sdk.combinefns.composite import TupleCombineFn
 from headrace.sdk.expressions.pair_functions import Second, UnderNone
 from headrace.sdk.functions.arguments import Arguments, Given, bind
 from headrace.sdk.functions.bundle_values import WithBundleValues, with_bundle_values
-from headrace.sdk.functions.declared_state import DeclaredState, declared_state_of
+from headrace.sdk.functions.declarations import DeclaredState, Splitting, declared_state_of, splitting_of
 from headrace.sdk.functions.do_fn import (
     DoFn,
     FilterFn,
@@ -32,7 +32,6 @@ from headrace.sdk.functions.do_fn import (
 from headrace.sdk.functions.exception_guard import GuardedDoFn, GuardedFn, GuardRules, OnFailure, Threshold
 from headrace.sdk.functions.lifecycle import TAG, finalize
 from headrace.sdk.functions.runtime_check import check_elements
-from headrace.sdk.functions.splitting import Splitting, splitting_of
 from headrace.sdk.functions.step_types import StepTyping, TypedStep
 from headrace.sdk.graph.build_checks import check_stateful_input
 from headrace.sdk.graph.ptransform import PTransform

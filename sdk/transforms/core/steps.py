@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from headrace.sdk.functions.declared_state import DeclaredState
-from headrace.sdk.functions.splitting import Splitting
+from headrace.sdk.functions.declarations import DeclaredState, Splitting
 from headrace.sdk.graph.pvalue import Collection, Step
 from headrace.sdk.graph.side_inputs import AsSideInput
 from headrace.sdk.transforms.core.group_by_key import CombineByKey, GroupByKey
