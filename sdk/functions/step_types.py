@@ -1,17 +1,97 @@
-"""Types of the elements and outputs of an element-wise step, by what its function states (`trivial_inference`)."""
+"""Types of the elements and outputs of an element-wise step, by what its function states (`trivial_inference`).
+
+With `--runtime_type_check` the elements are checked against these types while the pipeline runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeGuard
 
-from headrace.sdk.functions.arguments import Arguments
-from headrace.sdk.functions.type_signature import TypeSignature, type_signature_of
+from headrace.sdk.functions.arguments import Arguments, Constant, Given
+from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, WindowedValue
 from headrace.sdk.typehints.consistency import conforms, is_consistent_with, match, substituted, type_of
-from headrace.sdk.typehints.hints import element, item, pair, tagged_types, type_name
-from headrace.sdk.typehints.io_type_hints import Hints, IOTypeHints, Stated, stated_input, stated_output
+from headrace.sdk.typehints.hints import element, item, normal, pair, tagged_types, tuple_of, type_name
+from headrace.sdk.typehints.io_type_hints import (
+    Hints,
+    IOTypeHints,
+    Stated,
+    TypeCheckError,
+    annotations_of,
+    stated_input,
+    stated_output,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSignature:
+    """Types of a function's element, arguments and result; `Any` where the function states none."""
+
+    element: object = Any
+    constants: tuple[tuple[str, object, object], ...] = ()
+    """Further arguments: parameter, its type, its value."""
+    result: object = Any
+
+
+def type_signature_of(
+    function: Callable[..., object], arguments: Arguments, spread: bool, *stated: Hints
+) -> TypeSignature:
+    """The signature of a function that is called with these arguments.
+
+    Args:
+        function: Any callable.
+        arguments: Where its arguments come from.
+        spread: Whether the element is spread over its parameters.
+        *stated: Types stated beside its annotations; later ones take precedence.
+
+    >>> def scale(number: int, factor: float = 1) -> list[float]: ...
+    >>> type_signature_of(scale, Arguments((Given.ELEMENT, Constant(2))), False)
+    TypeSignature(element=<class 'int'>, constants=(('factor', <class 'float'>, 2),), result=list[float])
+    """
+    types, result = annotations_of(function)
+    names, open_end = _positional_parameters(function, arguments)
+    for hints, named in stated:
+        types = types | dict(zip(names, hints, strict=False)) | dict(named)
+    if spread:
+        element = _spread(names, types, len(arguments.positional) - 1, open_end, [hints for hints, _ in stated])
+        return TypeSignature(element, (), normal(result))
+    element = Any
+    constants = []
+    sources = [*zip(names, arguments.positional, strict=False), *arguments.named]
+    for name, source in sources:
+        if source is Given.ELEMENT:
+            element = normal(types.get(name, Any))
+        elif isinstance(source, Constant) and name in types:
+            constants.append((name, normal(types[name]), source.value))
+    return TypeSignature(element, tuple(constants), normal(result))
+
+
+def _positional_parameters(function: Callable[..., object], arguments: Arguments) -> tuple[list[str], bool]:
+    """The parameters that take positional arguments, in order, and whether their number is open."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return [], True
+    named = {name for name, _ in arguments.named}
+    plain = [each for each in parameters if each.kind <= each.POSITIONAL_OR_KEYWORD and each.name not in named]
+    rest = [each.name for each in parameters if each.kind is each.VAR_POSITIONAL]
+    open_end = bool(rest) or any(each.default is not each.empty for each in plain)
+    return [*(each.name for each in plain), *rest * len(arguments.positional)], open_end
+
+
+def _spread(
+    names: list[str], types: dict[str, object], constants: int, open_end: bool, stated: list[tuple[object, ...]]
+) -> object:
+    """The type of a tuple that is spread over parameters; `Any` if its length is not fixed."""
+    tuple_hints = [hints[0] for hints in stated if len(hints) == 1]
+    if tuple_hints:
+        return normal(tuple_hints[-1])
+    if open_end or not names:
+        return Any
+    return tuple_of(normal(types.get(name, Any)) for name in names[: len(names) - constants])
 
 
 class Gives(Enum):
@@ -125,3 +205,72 @@ class TypedStep:
     def argument_problem(self) -> str | None:
         """See `PTransform`."""
         return self.typing.problem(self.input_hints)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFunction:
+    """The function of a step, and the types of its elements and outputs."""
+
+    function: Callable[..., object]
+    leading: tuple[object, ...]
+    """Arguments before the others: the instance, if the function is a method."""
+    arguments: Arguments
+    gives: Gives
+    spread: bool
+    takes: object
+    outputs: Mapping[str | None, object]
+    """Type of the outputs of each tag."""
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """The result of the function. Raises `TypeCheckError` for an element or an output of another type."""
+        _require(self._element(args, kwargs), self.takes, "takes", "came")
+        result = self.function(*self.leading, *args, **kwargs)
+        if self.gives is Gives.KEPT:
+            return result
+        if self.gives is Gives.VALUE:
+            self._check(result)
+            return result
+        # The step itself refuses a result that is no iterable of outputs.
+        return self._each(result) if _holds_outputs(result) else result
+
+    def _element(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        if self.spread:
+            return args[: len(args) - (len(self.arguments.positional) - 1)]
+        if Given.ELEMENT in self.arguments.positional:
+            return args[self.arguments.positional.index(Given.ELEMENT)]
+        return next(kwargs[name] for name, source in self.arguments.named if source is Given.ELEMENT)
+
+    def _each(self, outputs: Iterable[object]) -> Iterator[object]:
+        for output in outputs:
+            self._check(output)
+            yield output
+
+    def _check(self, output: object) -> None:
+        tag: str | None = None
+        if isinstance(output, TaggedOutput):
+            tag, output = output.tag, output.value
+        if isinstance(output, (TimestampedValue, WindowedValue)):
+            output = output.value
+        if tag in self.outputs:
+            _require(output, self.outputs[tag], "puts out", "it put out")
+
+
+def check_elements(fn: object, typing: StepTyping, hints: Hints, outputs: Mapping[str | None, object]) -> None:
+    """Wrap the function of a `DoFn` with checks; a function that is guarded already is not wrapped."""
+    if getattr(fn, "gives", None) is not typing.gives:
+        return
+    name, leading = ("function", ()) if hasattr(fn, "function") else ("process", (fn,))
+    function = getattr(fn if name == "function" else type(fn), name)
+    takes = typing.signature(hints).element
+    checked = CheckedFunction(function, leading, typing.arguments, typing.gives, typing.spread, takes, outputs)
+    setattr(fn, name, checked)
+
+
+def _holds_outputs(result: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(result, Iterable) and not isinstance(result, (str, bytes, dict))
+
+
+def _require(value: object, kind: object, does: str, was: str) -> None:
+    if not conforms(value, kind):
+        actual = type_name(type_of(value))
+        raise TypeCheckError(f"the step {does} {type_name(kind)}, but {was} {value!r:.200}, which is {actual}")

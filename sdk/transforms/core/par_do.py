@@ -31,8 +31,7 @@ from headrace.sdk.functions.do_fn import (
 )
 from headrace.sdk.functions.exception_guard import GuardedDoFn, GuardedFn, GuardRules, OnFailure, Threshold
 from headrace.sdk.functions.lifecycle import TAG, finalize
-from headrace.sdk.functions.runtime_check import check_elements
-from headrace.sdk.functions.step_types import StepTyping, TypedStep
+from headrace.sdk.functions.step_types import StepTyping, TypedStep, check_elements
 from headrace.sdk.graph.build_checks import check_stateful_input
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import Collection, DoOutputsTuple, PCollection
