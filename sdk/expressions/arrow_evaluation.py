@@ -16,8 +16,33 @@ import pyarrow.compute as pc
 
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.records.column_batch import Named, ValueSchema
-from headrace.sdk.expressions.arithmetic import add, arithmetic, divide, signed, to_float, to_int, to_str, whole
-from headrace.sdk.expressions.arrow_vector import Vector, constant, normal, require
+from headrace.sdk.expressions.arrow_functions import (
+    Vector,
+    add,
+    arithmetic,
+    constant,
+    divide,
+    either,
+    equality,
+    fill_null,
+    is_in,
+    is_not_null,
+    is_null,
+    length,
+    negation,
+    normal,
+    order,
+    replaced,
+    require,
+    signed,
+    stripped,
+    text,
+    to_float,
+    to_int,
+    to_str,
+    truth,
+    whole,
+)
 from headrace.sdk.expressions.batch_view import BatchView, Unable
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single
 from headrace.sdk.expressions.expression_tree import (
@@ -31,18 +56,6 @@ from headrace.sdk.expressions.expression_tree import (
     ambiguity,
     expression_text,
 )
-from headrace.sdk.expressions.predicates import (
-    either,
-    equality,
-    fill_null,
-    is_in,
-    is_not_null,
-    is_null,
-    negation,
-    order,
-    truth,
-)
-from headrace.sdk.expressions.string_functions import length, replaced, stripped, text
 
 
 def shape_of(node: Node, view: BatchView) -> ValueSchema:

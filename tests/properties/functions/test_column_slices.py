@@ -16,8 +16,8 @@ from headrace.lowlevel.columnar.arrow_arrays import numbers_in
 from headrace.lowlevel.columnar.key_columns import TupleKeys, numbered, plain_keys
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.sdk.expressions.arrow_evaluation import mask_of, shape_of
+from headrace.sdk.expressions.arrow_functions import from_its_start, normal
 from headrace.sdk.expressions.arrow_schema import shape_of_rows
-from headrace.sdk.expressions.arrow_vector import from_its_start, normal
 from headrace.sdk.expressions.batch_view import BatchView, Unable, filtered
 from tests.properties.functions.test_expressions import BINARY, FUNCTIONS, exact
 

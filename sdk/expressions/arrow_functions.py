@@ -1,0 +1,400 @@
+"""What: functions of column expressions on Arrow vectors, which compute by column what Python computes one by one.
+
+A `Vector` has the values of an expression for all elements, and marks the rows that Python must compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import ParamSpec
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in
+from headrace.lowlevel.time import SECOND, Timestamp
+from headrace.sdk.expressions.batch_view import Unable
+
+_Given = ParamSpec("_Given")
+EXACT = 1 << 53
+"""Up to this number, each whole number is a 64-bit float."""
+TYPES: Mapping[str, pa.DataType] = {
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "bool": pa.bool_(),
+    "str": pa.string(),
+    "instant": pa.int64(),
+}
+"""Kind of value -> the type of its columns."""
+_KINDS: Mapping[type, str] = {int: "int", float: "float", bool: "bool", str: "str"}
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """The values of an expression for all elements."""
+
+    kind: str
+    """A key of `TYPES`, or "other" for columns that are only tested for nulls."""
+    values: pa.Array | pa.Scalar
+    """A scalar for a constant."""
+    unsure: pa.Array | None = None
+    """True for rows that Python must compute, whose values here are meaningless; None for none."""
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all elements have the same value."""
+        return isinstance(self.values, pa.Scalar)
+
+
+def normal(column: pa.Array, is_instant: bool) -> Vector:
+    """A column cast to the type of its kind, with the same values."""
+    if is_instant:
+        return Vector("instant", column)
+    if pa.types.is_dictionary(column.type):
+        column = fitting(column.dictionary_decode)
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        return Vector("bool", column)
+    if pa.types.is_integer(kind):
+        return Vector("int", column if kind == pa.int64() else fitting(column.cast, pa.int64()))
+    if kind in (pa.float64(), pa.float32()):
+        return Vector("float", column.cast(pa.float64()))
+    if kind in (pa.string(), pa.large_string()):
+        return Vector("str", from_its_start(fitting(column.cast, pa.string())))
+    return Vector("other", column)
+
+
+def fitting(function: Callable[_Given, pa.Array], *args: _Given.args, **kwargs: _Given.kwargs) -> pa.Array:
+    """The result of an Arrow function. Raises `Unable` where a value does not fit into its type.
+
+    >>> import pyarrow.compute as pc
+    >>> fitting(pc.add_checked, pa.array([2**63 - 1]), 1)
+    Traceback (most recent call last):
+        ...
+    headrace.sdk.expressions.batch_view.Unable: overflow
+    """
+    try:
+        return function(*args, **kwargs)
+    except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+        raise Unable(str(error)) from error
+
+
+def from_its_start(texts: pa.Array) -> pa.Array:
+    """Strings whose data starts at the first byte of their buffer.
+
+    `ascii_lower` and `ascii_upper` read beyond the end of other buffers, such as those of a cast slice (Arrow 25).
+    """
+    if not len(texts):
+        return texts
+    (start,) = np.frombuffer(texts.buffers()[1], np.int32, 1, texts.offset * 4)
+    # Concatenation with an empty array copies the strings.
+    return pa.concat_arrays([texts, texts.slice(0, 0)]) if start or texts.offset else texts
+
+
+def constant(value: object) -> Vector:
+    """The vector of the same value for all elements. Raises `Unable`."""
+    if isinstance(value, Timestamp):
+        return Vector("instant", pa.scalar(value.micros, pa.int64()))
+    kind = _KINDS.get(type(value))
+    if kind is None:
+        raise Unable(f"the constant {value!r:.80} is not of a type that is computed by column")
+    return Vector(kind, constants([value], kind)[0])
+
+
+def constants(values: Sequence[object], kind: str) -> pa.Array:
+    """Constants of a kind. Raises `Unable` for what no column of the kind holds: numbers beyond 64 bits, surrogates."""
+    try:
+        return pa.array(values, TYPES[kind])
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise Unable(f"one of the constants {values!a:.80} does not fit into a column: {error}") from error
+
+
+def either_unsure(*masks: pa.Array | None) -> pa.Array | None:
+    """Rows that are unsure in any of the masks; None for none."""
+    unsure = None
+    for mask in masks:
+        if mask is not None:
+            unsure = mask if unsure is None else pc.or_(unsure, mask)
+    return unsure
+
+
+def nulls_of(vector: Vector) -> pa.Array | None:
+    """Where a value is None."""
+    return None if vector.is_constant or not vector.values.null_count else vector.values.is_null()
+
+
+def strict(kind: str, values: pa.Array, *operands: Vector) -> Vector:
+    """A result that is unsure where an operand is None, as Python raises there."""
+    return Vector(kind, values, either_unsure(*(mask for each in operands for mask in (each.unsure, nulls_of(each)))))
+
+
+def require(condition: bool, what: str) -> None:
+    """Raise `Unable` unless a condition holds."""
+    if not condition:
+        raise Unable(what)
+
+
+_LEAST = -(1 << 63)
+
+
+def _numbers(first: Vector, second: Vector) -> tuple[str, pa.Array | pa.Scalar, pa.Array | pa.Scalar]:
+    """Both operands in the type in which Python computes with them."""
+    kinds = {first.kind, second.kind}
+    require(kinds <= {"int", "float"}, f"{first.kind} and {second.kind} are not computed with by column")
+    kind = "float" if "float" in kinds else "int"
+    return kind, *(nearest(each.values, pa.float64()) if kind == "float" else each.values for each in (first, second))
+
+
+def nearest(values: pa.Array | pa.Scalar, to: pa.DataType) -> pa.Array | pa.Scalar:
+    """To the nearest value, as Python does."""
+    return values if values.type == to else pc.cast(values, options=pc.CastOptions.unsafe(to))
+
+
+def add(first: Vector, *others: Vector) -> Vector:
+    """The sum of numbers from left to right, or texts end to end: all at once, as every join copies what it has."""
+    if all(each.kind == "str" for each in (first, *others)):
+        texts = [each.values for each in (first, *others)]
+        return strict("str", fitting(partial(pc.binary_join_element_wise, *texts, "")), first, *others)
+    return reduce(_added, others, first)
+
+
+def _added(first: Vector, second: Vector) -> Vector:
+    if (first.kind, second.kind) == ("str", "str"):
+        return add(first, second)
+    return arithmetic(pc.add_checked, first, second)
+
+
+def arithmetic(function: Callable[..., pa.Array], first: Vector, second: Vector) -> Vector:
+    """A function of Arrow on two numbers."""
+    # The checked functions raise for whole numbers beyond 64 bits; floats do not care.
+    kind, one, other = _numbers(first, second)
+    return strict(kind, fitting(function, one, other), first, second)
+
+
+def divide(first: Vector, second: Vector) -> Vector:
+    """The quotient as a float."""
+    if (first.kind, second.kind) == ("int", "int"):
+        require(is_exact(first.values) and is_exact(second.values), "large whole numbers are not divided by column")
+    _numbers(first, second)
+    one, other = (nearest(each.values, pa.float64()) for each in (first, second))
+    result = strict("float", pc.divide(one, other), first, second)
+    return _where_not_zero(result, other)
+
+
+def _where_not_zero(result: Vector, divisor: pa.Array | pa.Scalar) -> Vector:
+    if isinstance(divisor, pa.Scalar):
+        require(divisor.as_py() != 0, "there is a division by zero")
+        return result
+    zero = pc.fill_null(pc.equal(divisor, pa.scalar(0, divisor.type)), False)
+    return Vector(result.kind, result.values, either_unsure(result.unsure, zero))
+
+
+def is_exact(values: pa.Array | pa.Scalar) -> bool:
+    """Whether whole numbers are all floats too."""
+    if isinstance(values, pa.Scalar):
+        return bool(abs(values.as_py()) <= EXACT)
+    ends = pc.min_max(values).as_py()
+    return ends["min"] is None or bool(ends["min"] >= -EXACT and ends["max"] <= EXACT)
+
+
+def whole(function: Callable[..., object]) -> Callable[[Vector, Vector], Vector]:
+    """Division of whole numbers downwards, for which Arrow has no function."""
+
+    def divided(first: Vector, second: Vector) -> Vector:
+        require((first.kind, second.kind) == ("int", "int"), "only whole numbers are divided downwards by column")
+        one, other = (_filled(each.values) for each in (first, second))
+        overflow = (one == _LEAST) & (other == -1)
+        require(not np.any(overflow), "a quotient is beyond 64 bits")
+        values = pa.array(function(one, np.where(other == 0, 1, other)))
+        return _where_not_zero(strict("int", values, first, second), second.values)
+
+    return divided
+
+
+def _filled(values: pa.Array | pa.Scalar) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    if isinstance(values, pa.Scalar):
+        return np.array(values.as_py(), np.int64)
+    filled: np.ndarray[tuple[int], np.dtype[np.int64]] = numbers_in(values.fill_null(1))
+    return filled
+
+
+def signed(function: Callable[..., pa.Array]) -> Callable[[Vector], Vector]:
+    """A function of Arrow on one number."""
+
+    def made(operand: Vector) -> Vector:
+        require(operand.kind in ("int", "float"), f"{operand.kind} has no sign")
+        return strict(operand.kind, fitting(function, operand.values), operand)
+
+    return made
+
+
+def to_int(operand: Vector) -> Vector:
+    """What `int()` makes of numbers, bools and instants."""
+    if operand.kind == "instant":
+        return whole(np.floor_divide)(Vector("int", operand.values, operand.unsure), constant(SECOND))
+    if operand.kind == "float":
+        truncated = pc.trunc(operand.values)
+        # Neither what is not a number nor what is beyond 64 bits fits.
+        return strict("int", fitting(pc.cast, truncated, pa.int64(), safe=True), operand)
+    require(operand.kind in ("int", "bool"), f"{operand.kind} becomes no int by column")
+    return strict("int", pc.cast(operand.values, pa.int64()), operand)
+
+
+def to_float(operand: Vector) -> Vector:
+    """What `float()` makes of numbers and instants."""
+    if operand.kind == "instant":
+        return divide(Vector("int", operand.values, operand.unsure), constant(SECOND))
+    require(operand.kind in ("int", "float"), f"{operand.kind} becomes no float by column")
+    return strict("float", nearest(operand.values, pa.float64()), operand)
+
+
+def to_str(operand: Vector) -> Vector:
+    """What `str()` makes of whole numbers and texts."""
+    require(operand.kind in ("int", "str"), f"{operand.kind} becomes no text by column")
+    return strict("str", fitting(pc.cast, operand.values, pa.string()), operand)
+
+
+def _comparable(first: Vector, second: Vector) -> tuple[pa.Array | pa.Scalar, pa.Array | pa.Scalar]:
+    """Both operands in a type in which they compare as in Python."""
+    if first.kind == second.kind and first.kind in TYPES:
+        return first.values, second.values
+    if {first.kind, second.kind} == {"int", "float"}:
+        # Python compares exactly; as floats, whole numbers beyond 2**53 would be rounded first.
+        whole = first if first.kind == "int" else second
+        require(is_exact(whole.values), "large whole numbers are not compared with floats by column")
+        return nearest(first.values, pa.float64()), nearest(second.values, pa.float64())
+    if {first.kind, second.kind} == {"instant", "int"}:
+        return _micros(first), _micros(second)
+    raise Unable(f"{first.kind} and {second.kind} are not compared by column")
+
+
+def _micros(vector: Vector) -> pa.Array | pa.Scalar:
+    """Instants, or whole seconds that stand for some."""
+    return vector.values if vector.kind == "instant" else fitting(pc.multiply_checked, vector.values, SECOND)
+
+
+def order(function: Callable[..., pa.Array]) -> Callable[[Vector, Vector], Vector]:
+    """Whether a value comes before another."""
+
+    def compared(first: Vector, second: Vector) -> Vector:
+        require("bool" not in (first.kind, second.kind), "bools are not put in order by column")
+        return strict("bool", function(*_comparable(first, second)), first, second)
+
+    return compared
+
+
+def equality(are_equal: bool) -> Callable[[Vector, Vector], Vector]:
+    """Of None as well: it equals itself only."""
+
+    def compared(first: Vector, second: Vector) -> Vector:
+        function = pc.equal if are_equal else pc.not_equal
+        values = function(*_comparable(first, second))
+        if values.null_count:
+            nulls = [nulls_of(each) for each in (first, second)]
+            both = pc.and_(*nulls) if None not in nulls else pa.scalar(False)
+            values = pc.coalesce(values, both if are_equal else pc.invert(both))
+        return Vector("bool", values, either_unsure(first.unsure, second.unsure))
+
+    return compared
+
+
+def is_in(operand: Vector, members: tuple[object, ...]) -> Vector:
+    """Whether a value is one of these."""
+    require(not operand.is_constant, "a constant is not looked up by column")
+    require(operand.kind in ("int", "str"), f"{operand.kind} is not looked up by column")
+    kinds = set(map(type, members)) - {type(None)}
+    require(kinds <= {int if operand.kind == "int" else str}, "only what is of one type is looked up by column")
+    within = constants([each for each in members if each is not None], operand.kind)
+    found = pc.is_in(operand.values, value_set=within, skip_nulls=True)
+    if None in members and operand.values.null_count:
+        found = pc.or_(found, operand.values.is_null())
+    return Vector("bool", found, operand.unsure)
+
+
+def truth(vector: Vector) -> Vector:
+    """What Python takes the values for in a condition."""
+    values = vector.values
+    if vector.kind in ("int", "float"):
+        values = pc.not_equal(values, pa.scalar(0, values.type))
+    elif vector.kind == "str":
+        values = pc.not_equal(values, "")
+    elif vector.kind != "bool":
+        raise Unable(f"whether {vector.kind} is true is not found out by column")
+    filled = values if vector.is_constant or not values.null_count else values.fill_null(False)
+    return Vector("bool", filled, vector.unsure)
+
+
+def either(is_and: bool, first: Vector, second: Vector) -> Vector:
+    """`and`, or `or`: the second is only asked where the first does not settle it."""
+    values = (pc.and_ if is_and else pc.or_)(first.values, second.values)
+    if first.is_constant and second.is_constant:
+        raise Unable("an operation on nothing but constants is not computed by column")
+    asked = second.unsure
+    if asked is not None:
+        asked = pc.and_(asked, first.values if is_and else pc.invert(first.values))
+    return Vector("bool", values, either_unsure(first.unsure, asked))
+
+
+def negation(operand: Vector) -> Vector:
+    """`not`."""
+    condition = truth(operand)
+    return Vector("bool", pc.invert(condition.values), condition.unsure)
+
+
+def is_null(operand: Vector) -> Vector:
+    """Whether a value is None."""
+    return Vector("bool", operand.values.is_null(), operand.unsure)
+
+
+def is_not_null(operand: Vector) -> Vector:
+    """Whether a value is not None."""
+    return Vector("bool", operand.values.is_valid(), operand.unsure)
+
+
+def fill_null(operand: Vector, other: Vector) -> Vector:
+    """The value, or another where it is None."""
+    alike = operand.kind == other.kind and operand.kind in TYPES and not operand.is_constant
+    require(alike, f"{other.kind} does not stand in for {operand.kind} by column")
+    nulls = nulls_of(operand)
+    if nulls is None:
+        return operand
+    asked = None if other.unsure is None else pc.and_(nulls, other.unsure)
+    return Vector(operand.kind, pc.coalesce(operand.values, other.values), either_unsure(operand.unsure, asked))
+
+
+_ASCII_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f "
+"""What Python's `str.strip` takes away of ASCII."""
+
+
+def text(function: Callable[..., pa.Array], kind: str, is_ascii: bool) -> Callable[..., Vector]:
+    """A function of texts; further operands are constants."""
+
+    def made(operand: Vector, *others: Vector) -> Vector:
+        require(operand.kind == "str" and not operand.is_constant, f"{operand.kind} is no column of texts")
+        require(all(each.kind == "str" and each.is_constant for each in others), "texts are looked for as constants")
+        if is_ascii:
+            # Beyond ASCII, Python and Arrow have different opinions of letters.
+            require(pc.all(pc.string_is_ascii(operand.values)).as_py() is not False, "not all texts are ASCII")
+        found = fitting(function, operand.values, *(each.values.as_py() for each in others))
+        return strict(kind, found, operand)
+
+    return made
+
+
+def replaced(values: pa.Array, old: str, new: str) -> pa.Array:
+    """Every `old` replaced."""
+    require(bool(old), "nothing is not replaced by column")
+    return pc.replace_substring(values, old, new)
+
+
+def stripped(values: pa.Array) -> pa.Array:
+    """No white space at either end."""
+    return pc.ascii_trim(values, _ASCII_SPACE)
+
+
+def length(values: pa.Array) -> pa.Array:
+    """The number of characters."""
+    return pc.utf8_length(values).cast(pa.int64())
