@@ -4,7 +4,7 @@ What reads a checkpoint comes here by itself for a name that nobody has register
 """
 
 from headrace.sdk.combinefns import composite, numeric
-from headrace.sdk.expressions import element_schema, pane_schema
+from headrace.sdk.expressions import element_schema
 from headrace.sdk.functions import changelog
 from headrace.sdk.io import dead_letters, timestamps
 from headrace.sdk.io.files import fileio, filesystems, write_to_files
@@ -38,7 +38,7 @@ MODULES = (
     line_ranges,
     numeric,
     offset_range,
-    pane_schema,
+    element_schema,
     panes,
     parquet_source,
     record,

@@ -20,8 +20,7 @@ from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.user_errors import failed_step
 from headrace.runners.beam.beam_private import RowsOfTables, is_table_maker, schema_of_tables, take_rows
 from headrace.runners.beam.functions.direct_fns import BeamPlainDoFn
-from headrace.sdk.expressions.arrow_schema import shape_of_rows
-from headrace.sdk.expressions.element_schema import Fields, FieldsKind
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, shape_of_rows
 from headrace.sdk.functions.do_fn import ColumnDoFn, DoFn
 from headrace.sdk.io.columns.tables import table_of_columns
 from headrace.sdk.io.parquet.parquet_source import rows_at_once

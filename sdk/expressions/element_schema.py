@@ -1,20 +1,31 @@
-"""What: how elements are made of columns: single values, dicts, rows, tuples."""
+"""What: how elements and their panes are made of columns: single values, dicts, rows, tuples.
+
+Rows of an Arrow table are elements in columns where their Python values are certain.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from typing import cast
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from headrace.lowlevel.coders.key_types import dynamic_named_tuple
-from headrace.lowlevel.columnar.arrow_arrays import dicts_of
-from headrace.lowlevel.records.column_batch import Single, Tuple, ValueSchema, pair
+from headrace.lowlevel.columnar.arrow_arrays import dicts_of, numbers_in
+from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.columnar.pyarrow_private import zone_of
+from headrace.lowlevel.records.column_batch import Single, Times, Tuple, ValueSchema, pair
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Timestamp
+from headrace.sdk.model.panes import PaneInfo, pane_of_window
 from headrace.sdk.model.row import Row
+from headrace.sdk.windows import BoundedWindow, GlobalWindow, IntervalWindow
 
 __all__ = ["Fields", "FieldsKind", "Instant", "Single", "Tuple", "pair"]
 
@@ -99,3 +110,185 @@ class Fields:
     def field(self, name: str) -> ValueSchema | None:
         """The shape of a field."""
         return self.shapes[self.names.index(name)] if name in self.names else None
+
+
+_DAYS = ((date(1, 1, 2) - date(1970, 1, 1)).days, (date(9999, 12, 30) - date(1970, 1, 1)).days)
+"""First and last day, since 1970, that Python's calendar has in every time zone."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_ZONE = (pa.ArrowInvalid, KeyError, ValueError)
+"""Errors of Arrow for an unknown time zone: those of zoneinfo and pytz are KeyErrors."""
+_INSTANTS = tuple((_EPOCH + timedelta(days)) for days in _DAYS)
+_LARGEST_SECONDS = 9_000_000_000_000
+"""The greatest number of seconds whose microseconds fit into 64 bits."""
+
+
+def shape_of_rows(table: pa.RecordBatch, as_rows: bool) -> Fields | None:
+    """The shape of dicts, or `Row`s, of all columns; None if making them could fail, or if two columns share a name.
+
+    >>> shape_of_rows(pa.record_batch({"carrier": ["UA"], "delay": [3]}), as_rows=False).names
+    ('carrier', 'delay')
+    """
+    names = table.schema.names
+    if len(set(names)) < len(names) or not all(map(_is_plain, table.columns)):
+        return None
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    kind = FieldsKind.ROW if as_rows else FieldsKind.DICT
+    return Fields(tuple(names), tuple(map(Single, range(len(names)))), kind)
+
+
+def _is_plain(column: pa.Array) -> bool:
+    kind, types = column.type, pa.types
+    if types.is_timestamp(kind):
+        return _is_in_calendar(column)
+    if types.is_date32(kind):
+        return _is_between(column.cast(pa.int32()), *_DAYS)
+    if types.is_dictionary(kind):
+        return _is_plain(column.dictionary)
+    return (
+        types.is_integer(kind)
+        or kind in (pa.float64(), pa.float32(), pa.bool_(), pa.null(), pa.string(), pa.large_string())
+        or kind in (pa.binary(), pa.large_binary())
+        or types.is_decimal128(kind)
+    )
+
+
+def _is_in_calendar(column: pa.Array) -> bool:
+    kind = column.type
+    if kind.tz is not None and kind.tz not in ("UTC", "+00:00"):
+        try:
+            zone_of(kind.tz)
+        except _NO_ZONE:
+            return False
+    if kind.unit == "ns":
+        return True
+    first, last = (pa.scalar(each, pa.timestamp(kind.unit, "UTC")).value for each in _INSTANTS)
+    return _is_between(column.cast(pa.int64()), first, last)
+
+
+def _is_between(column: pa.Array, least: int, greatest: int) -> bool:
+    ends = pc.min_max(column).as_py()
+    return ends["min"] is None or bool(least <= ends["min"] and ends["max"] <= greatest)
+
+
+def times_of(column: pa.Array) -> Times | None:
+    """Event times in microseconds UTC of instants, or of seconds since 1970; None for other columns.
+
+    Raises `ArrowInvalid` for instants beyond 64 bits of microseconds.
+
+    >>> times_of(pa.array([1, 2])), times_of(pa.array([0.5])), times_of(pa.array(["noon"]))
+    (array([1000000, 2000000]), array([500000]), None)
+    """
+    kind = column.type
+    if column.null_count:
+        return None
+    if pa.types.is_timestamp(kind):
+        if kind.tz is None:
+            return None
+        exact = pc.CastOptions(pa.timestamp("us", tz=kind.tz), allow_time_truncate=True)
+        return _array(pc.cast(pc.cast(column, options=exact), pa.int64()))
+    if kind == pa.float64():
+        micros = np.rint(numbers_in(column) * 1e6)
+        # The comparison is false for NaN.
+        return micros.astype(np.int64) if bool(np.all(np.abs(micros) < _LARGEST_SECONDS * 1e6)) else None
+    if pa.types.is_signed_integer(kind):
+        return _array(column.cast(pa.int64())) * 1_000_000 if _is_between(column, *_SECONDS) else None
+    return None
+
+
+_SECONDS = (-_LARGEST_SECONDS, _LARGEST_SECONDS)
+
+
+def _array(column: pa.Array) -> Times:
+    values: Times = numbers_in(column)
+    return values
+
+
+@stored_as("PaneShape")
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """(value, window, pane), the form FIRED of a stage's elements.
+
+    >>> from headrace.sdk.expressions.element_schema import Single
+    >>> from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
+    >>> shape = Fired(Single(0), 1, 2, PANE_INFO_UNKNOWN)
+    >>> shape.values(pa.record_batch({"total": [7], "start": [0], "end": [60_000_000]}))[0][:2]
+    (7, [0.0, 60.0))
+    """
+
+    value: ValueSchema
+    start: int
+    """Column with the window's start, microseconds UTC."""
+    end: int
+    """Column with the window's end, microseconds UTC."""
+    pane: PaneInfo | int
+    """The pane of all rows, or the column with panes as numbers; see `pane_codes`."""
+    in_global: bool = False
+    """Whether the window is the global one."""
+
+    def values(self, table: pa.RecordBatch) -> list[object]:
+        """See `ValueSchema`."""
+        windows, pane = self.windows(table), self.pane
+        if isinstance(pane, int):
+            return list(zip(self.value.values(table), windows, panes_of(numbers_in(table.column(pane))), strict=True))
+        return [(value, window, pane) for value, window in zip(self.value.values(table), windows, strict=True)]
+
+    def windows(self, table: pa.RecordBatch) -> list[BoundedWindow]:
+        """The window of each row; equal windows are the same object."""
+        if self.in_global:
+            return [GlobalWindow()] * table.num_rows
+        bounds = np.stack([numbers_in(table.column(column)) for column in (self.start, self.end)], axis=1)
+        distinct, indices = np.unique(bounds, axis=0, return_inverse=True)
+        windows = [IntervalWindow.of_micros(start, end) for start, end in cast("list[list[int]]", distinct.tolist())]
+        return [windows[place] for place in indices.reshape(-1).tolist()]
+
+    def part(self, index: int) -> ValueSchema | None:
+        """See `ValueSchema`."""
+        return self.value if index == 0 else None
+
+    def columns(self) -> tuple[int, ...]:
+        """See `ValueSchema`."""
+        panes = (self.pane,) if isinstance(self.pane, int) else ()
+        return (*self.value.columns(), self.start, self.end, *panes)
+
+    def moved(self, places: Mapping[int, int]) -> Fired:
+        """See `ValueSchema`."""
+        pane = places[self.pane] if isinstance(self.pane, int) else self.pane
+        value = self.value.moved(places)
+        return replace(self, value=value, start=places[self.start], end=places[self.end], pane=pane)
+
+
+_INDEX_BITS = 30
+"""Bits of the index of a pane."""
+_INDEX = (1 << _INDEX_BITS) - 1
+
+
+def pane_codes(index: Numbers, nonspeculative: Numbers, timing: Numbers, is_last: NDArray[np.bool_]) -> Numbers:
+    """Panes as numbers; a pane is the first of its window if its index is 0.
+
+    >>> panes_of(pane_codes(*np.array([[0, 1], [-1, 0], [0, 1]]), np.array([False, True])))[1]
+    PaneInfo(is_first=False, is_last=True, timing=<PaneInfoTiming.ON_TIME: 1>, index=1, nonspeculative_index=0, ...)
+    """
+    return ((nonspeculative + 1 << _INDEX_BITS | index) << 2 | timing) << 1 | is_last.astype(np.int64)
+
+
+def panes_of(codes: Numbers) -> list[PaneInfo]:
+    """The panes of numbers made by `pane_codes`; equal panes are the same object."""
+    distinct, indices = np.unique(codes, return_inverse=True)
+    panes = list(map(_pane_of, distinct.tolist()))
+    return [panes[place] for place in indices.reshape(-1).tolist()]
+
+
+def index_and_timing(shape: Fired, table: pa.RecordBatch) -> tuple[Numbers, Numbers]:
+    """Index and timing of the pane of each row."""
+    if isinstance(shape.pane, int):
+        codes = cast(Numbers, numbers_in(table.column(shape.pane)))
+        return codes >> 3 & _INDEX, codes >> 1 & 3
+    return np.full(table.num_rows, shape.pane.index), np.full(table.num_rows, int(shape.pane.timing))
+
+
+def _pane_of(code: int) -> PaneInfo:
+    index, nonspeculative = code >> 3 & _INDEX, (code >> 3 + _INDEX_BITS) - 1
+    return pane_of_window(index, nonspeculative, code >> 1 & 3, bool(code & 1))

@@ -25,8 +25,7 @@ from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.runners.beam.windowings import BeamWindow
 from headrace.sdk.combinefns.composite import GlobalWindowMark
 from headrace.sdk.combinefns.numeric import _Nothing
-from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant
-from headrace.sdk.expressions.pane_schema import Fired
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Fired, Instant
 from headrace.sdk.functions.changelog import Change, ChangeKind
 from headrace.sdk.io.dead_letters import Failure, Unreadable
 from headrace.sdk.io.files.fileio import ReadableFile

@@ -35,7 +35,7 @@ from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.runners.engine.messages import pack, unpack
 from headrace.runners.spark.jobs.epoch_job import run_plan
 from headrace.runners.spark.jobs.stage_function import SCHEMA, batches_of
-from headrace.sdk.expressions.arrow_schema import shape_of_rows, times_of
+from headrace.sdk.expressions.element_schema import shape_of_rows, times_of
 from headrace.sdk.io.columns.tables import to_rows
 from headrace.sdk.io.dead_letters import halves
 from headrace.sdk.io.timestamps import TimestampOf, timestamps_of

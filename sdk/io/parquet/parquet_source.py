@@ -19,7 +19,7 @@ from headrace.lowlevel.records.column_batch import ColumnBatch, Times
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP
-from headrace.sdk.expressions.arrow_schema import shape_of_rows, times_of
+from headrace.sdk.expressions.element_schema import shape_of_rows, times_of
 from headrace.sdk.io.columns.source_columns import common_columns
 from headrace.sdk.io.columns.tables import to_dicts, to_rows
 from headrace.sdk.io.dead_letters import TolerantSource, halves

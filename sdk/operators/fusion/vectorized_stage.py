@@ -18,9 +18,8 @@ from headrace.lowlevel.records.record import Emit
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.user_errors import own_traceback
 from headrace.sdk.expressions.batch_view import BatchView, ColumnFunction, Unable, filtered, why_not_vectorized
-from headrace.sdk.expressions.element_schema import pair
+from headrace.sdk.expressions.element_schema import Fired, index_and_timing, pair
 from headrace.sdk.expressions.expression import Expression
-from headrace.sdk.expressions.pane_schema import Fired, index_and_timing
 from headrace.sdk.expressions.translated_function import TranslatedFunction
 from headrace.sdk.expressions.udf_translation import why_not_translated
 from headrace.sdk.functions.arguments import Constant, Given, given_of

@@ -13,8 +13,7 @@ from headrace.lowlevel.columnar.key_columns import Flags, Numbers
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.topology.computation import IntervalContext
-from headrace.sdk.expressions.element_schema import Single, Tuple, pair
-from headrace.sdk.expressions.pane_schema import Fired, panes_of
+from headrace.sdk.expressions.element_schema import Fired, Single, Tuple, pair, panes_of
 from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming, pane_info
 from headrace.sdk.operators.vectorized.state.key_decoding import Keys, decoded
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated

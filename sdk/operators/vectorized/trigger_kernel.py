@@ -17,7 +17,7 @@ import numpy as np
 
 from headrace.lowlevel.columnar.key_columns import Flags, Numbers
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.sdk.expressions.pane_schema import pane_codes
+from headrace.sdk.expressions.element_schema import pane_codes
 from headrace.sdk.model.panes import PaneInfoTiming
 from headrace.sdk.operators.vectorized.state.window_table import (
     END,

@@ -22,8 +22,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.sinks import staged_rows
 from headrace.lowlevel.sinks.staged_rows import Collected, ColumnPart, Staged, TuplePart, ValuePart
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple
-from headrace.sdk.expressions.pane_schema import Fired
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Fired, Instant, Single, Tuple
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
 
 Row = tuple[object, int]

@@ -26,7 +26,7 @@ from headrace.lowlevel.topology.nodes import Keyed
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.engine.task import task
 from headrace.runners.local import LocalRunner
-from headrace.sdk.expressions.arrow_schema import shape_of_rows
+from headrace.sdk.expressions.element_schema import shape_of_rows
 
 Events = list[tuple[str, int]]
 """Key and timestamp; the value is the number of the event."""

@@ -17,8 +17,8 @@ from headrace.lowlevel.columnar.key_columns import TupleKeys, numbered, plain_ke
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.sdk.expressions.arrow_evaluation import mask_of, shape_of
 from headrace.sdk.expressions.arrow_functions import from_its_start, normal
-from headrace.sdk.expressions.arrow_schema import shape_of_rows
 from headrace.sdk.expressions.batch_view import BatchView, Unable, filtered
+from headrace.sdk.expressions.element_schema import shape_of_rows
 from tests.properties.functions.test_expressions import BINARY, FUNCTIONS, exact
 
 ROWS = 60

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from headrace import Row, col, event_time, literal, pane_index, pane_timing, window_end, window_start
 from headrace.sdk.expressions.arrow_evaluation import mask_of, shape_of
-from headrace.sdk.expressions.arrow_schema import shape_of_rows
 from headrace.sdk.expressions.batch_view import BatchView, Unable
+from headrace.sdk.expressions.element_schema import shape_of_rows
 from headrace.sdk.expressions.expression import Expression
 from headrace.sdk.model.panes import pane_info
 from headrace.sdk.windows import IntervalWindow

@@ -15,7 +15,7 @@ import headrace as beam
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
-from headrace.sdk.expressions.arrow_schema import shape_of_rows
+from headrace.sdk.expressions.element_schema import shape_of_rows
 from headrace.sdk.model.function_ast import CALLED
 from tests.depth import examples
 from tests.properties.functions.test_vectorized_stage import anything, stage_of

@@ -18,8 +18,7 @@ from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.compiler.compiler import compile_pipeline
 from headrace.sdk.expressions import arrow_evaluation
-from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple, pair
-from headrace.sdk.expressions.pane_schema import Fired, pane_codes
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Fired, Single, Tuple, pair, pane_codes
 from headrace.sdk.model.panes import PaneInfoTiming, pane_info
 from headrace.transforms import trigger, window
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import headrace as beam
 from headrace.lowlevel.time import Duration, Timestamp
-from headrace.sdk.expressions.arrow_schema import times_of
+from headrace.sdk.expressions.element_schema import times_of
 from headrace.sdk.io.timestamps import micros_of
 from headrace.sdk.model.special_outputs import TimestampedValue
 from headrace.sdk.windows import FixedWindows

@@ -12,7 +12,7 @@ import headrace as beam
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.runners.spark.dataframe.staged_rows import batch_of_rows
-from headrace.sdk.expressions.arrow_schema import shape_of_rows, times_of
+from headrace.sdk.expressions.element_schema import shape_of_rows, times_of
 from headrace.sdk.io.columns.tables import to_dicts, to_rows
 from headrace.sdk.io.timestamps import BadTimestamp, timestamps_of
 

@@ -13,8 +13,7 @@ from headrace import col
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.sinks.staged_rows import Collected
-from headrace.sdk.expressions.arrow_schema import shape_of_rows
-from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, shape_of_rows
 from headrace.sdk.io.columns.tables import table_of
 from headrace.transforms import window
 from headrace.utils.timestamp import Timestamp

@@ -17,7 +17,7 @@ from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.expressions.arrow_schema import shape_of_rows
+from headrace.sdk.expressions.element_schema import shape_of_rows
 from headrace.sdk.io.columns.run_schema import RunSchema
 from headrace.sdk.io.columns.tables import table_of
 from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne
