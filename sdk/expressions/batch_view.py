@@ -1,4 +1,7 @@
-"""What: a batch of columns, as functions on columns read it and add results to it."""
+"""What: a batch of columns, as functions on columns read it and add results to it.
+
+Functions that make pairs of elements and elements of pairs take whole columns, too.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import pyarrow as pa
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSchema
-from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple, pair
 from headrace.sdk.model.labels import place_of
 
 
@@ -128,3 +131,50 @@ def filtered(batch: ColumnBatch, kept: pa.Array) -> ColumnBatch:
         return batch
     table, times = batch.table.filter(kept), batch.times[numbers_in(kept).astype(np.bool_)]
     return ColumnBatch(table, times, batch.shape)
+
+
+Pair = tuple[object, object]
+
+
+class PairFunction:
+    """A function of pairs, known by what it does with their columns."""
+
+    def column_parts(self) -> tuple[()]:
+        """See `ColumnFunction`."""
+        return ()
+
+
+class Second(PairFunction):
+    """The value of a pair, as of key and value."""
+
+    def __call__(self, both: Pair) -> object:
+        """See the class."""
+        return both[1]
+
+    def on_columns(self, view: BatchView) -> ValueSchema:
+        """See `ColumnFunction`."""
+        return view.pair()[1]
+
+
+class UnderNone(PairFunction):
+    """Pairs of None and the element: all elements under one key."""
+
+    def __call__(self, element: object) -> tuple[None, object]:
+        """See the class."""
+        return None, element
+
+    def on_columns(self, view: BatchView) -> ValueSchema:
+        """See `ColumnFunction`."""
+        return pair(view.nothing(), view.shape)
+
+
+class WithNothing(PairFunction):
+    """Pairs of the element and None: only how often it comes is asked for."""
+
+    def __call__(self, element: object) -> tuple[object, None]:
+        """See the class."""
+        return element, None
+
+    def on_columns(self, view: BatchView) -> ValueSchema:
+        """See `ColumnFunction`."""
+        return pair(view.shape, view.nothing())

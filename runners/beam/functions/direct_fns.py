@@ -33,7 +33,7 @@ from headrace.runners.beam.beam_private import (
 from headrace.runners.beam.functions.keys import Decode, KeyForm
 from headrace.runners.beam.functions.stateful_do_fns import BeamTimer, declarations, has_view, spec_of, view_of
 from headrace.runners.beam.windowings import pane_to_beam, timestamp_to_beam, to_beam, value_of_beam
-from headrace.sdk.expressions.pair_functions import UnderNone
+from headrace.sdk.expressions.batch_view import UnderNone
 from headrace.sdk.functions.arguments import (
     Arguments,
     Converted,

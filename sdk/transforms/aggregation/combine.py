@@ -16,7 +16,7 @@ from headrace.sdk.combinefns.combine_fn import (
     curried,
 )
 from headrace.sdk.combinefns.composite import GlobalWindowMark, SkippingMarks
-from headrace.sdk.expressions.pair_functions import Second, UnderNone
+from headrace.sdk.expressions.batch_view import Second, UnderNone
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import Collection

@@ -16,7 +16,7 @@ from headrace.sdk.combinefns.collecting import (
 )
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, Combining
 from headrace.sdk.combinefns.numeric import CountCombineFn, MeanCombineFn
-from headrace.sdk.expressions.pair_functions import WithNothing
+from headrace.sdk.expressions.batch_view import WithNothing
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform, ptransform_fn
 from headrace.sdk.graph.pvalue import Collection, PCollection

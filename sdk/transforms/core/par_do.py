@@ -16,7 +16,7 @@ from headrace.lowlevel.sinks.sink import CallSink
 from headrace.lowlevel.uncalled_hooks import warn_of_uncalled_hooks
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.composite import TupleCombineFn
-from headrace.sdk.expressions.pair_functions import Second, UnderNone
+from headrace.sdk.expressions.batch_view import Second, UnderNone
 from headrace.sdk.functions.arguments import Arguments, Given, bind
 from headrace.sdk.functions.bundle_values import WithBundleValues, with_bundle_values
 from headrace.sdk.functions.declarations import DeclaredState, Splitting, declared_state_of, splitting_of

@@ -11,8 +11,7 @@ import numpy as np
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.records.column_batch import Single, ValueSchema, pair
-from headrace.sdk.expressions.batch_view import BatchView
-from headrace.sdk.expressions.pair_functions import PairFunction
+from headrace.sdk.expressions.batch_view import BatchView, PairFunction
 from headrace.sdk.graph.ptransform import PTransform, collections_of
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection
 from headrace.sdk.transforms.core.create import Create

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.lowlevel.records.column_batch import ValueSchema
-from headrace.sdk.expressions.batch_view import BatchView
+from headrace.sdk.expressions.batch_view import BatchView, Pair, PairFunction
 from headrace.sdk.expressions.element_schema import pair
 from headrace.sdk.expressions.expression import literal
-from headrace.sdk.expressions.pair_functions import Pair, PairFunction
 from headrace.sdk.graph.ptransform import ptransform_fn
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.transforms.core.par_do import Map
