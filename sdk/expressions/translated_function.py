@@ -1,10 +1,14 @@
-"""What: the result of a user function that was translated, and how columns give it."""
+"""What: the result of a user function that was translated, and how columns give it.
+
+The result holds as long as the names in the function's source that come from outside mean the same.
+"""
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import TypeAlias
 
 import numpy as np
@@ -16,7 +20,43 @@ from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP
 from headrace.sdk.expressions.batch_view import BatchView, Unable
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple
 from headrace.sdk.expressions.expression_tree import ItemOf, Literal, Node
-from headrace.sdk.expressions.outer_names import is_still
+
+CONSTANTS = (str, int, float, bool)
+"""Types of values that are the same as long as they are equal."""
+
+
+def outer_value(function: FunctionType, path: str) -> object:
+    """The value of a name in a function now, or of a name in a module (`math.pi`); None if it is not defined.
+
+    >>> import math
+    >>> outer_value(lambda number: number * math.pi, "math.pi")
+    3.141592653589793
+    """
+    name, *attributes = path.split(".")
+    value = _value(function, name)
+    for attribute in attributes:
+        # What a class or an instance has may be computed anew at each look.
+        value = vars(value).get(attribute) if isinstance(value, ModuleType) else None
+    return value
+
+
+def _value(function: FunctionType, name: str) -> object:
+    inner = function.__code__.co_freevars
+    if name in inner:
+        try:
+            return (function.__closure__ or ())[inner.index(name)].cell_contents
+        except (ValueError, IndexError):
+            return None
+    scope = function.__globals__
+    own = scope.get("__builtins__", builtins)
+    return scope.get(name, (own if isinstance(own, dict) else vars(own)).get(name))
+
+
+def is_still(function: FunctionType, path: str, value: object) -> bool:
+    """Whether a name has a value that it had before; equal constants of one type are the same value."""
+    found = outer_value(function, path)
+    # Equal floats may differ in sign, and pickling makes other objects.
+    return found is value or (type(value) in CONSTANTS and type(found) is type(value) and repr(found) == repr(value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,14 @@ from types import FunctionType
 from typing import cast
 
 from headrace.sdk.expressions.expression_tree import Attribute, FromEngine, ItemOf, Literal, Node, Operation
-from headrace.sdk.expressions.outer_names import CONSTANTS, outer_value
-from headrace.sdk.expressions.translated_function import EventTime, Made, TranslatedFunction, Value
+from headrace.sdk.expressions.translated_function import (
+    CONSTANTS,
+    EventTime,
+    Made,
+    TranslatedFunction,
+    Value,
+    outer_value,
+)
 from headrace.sdk.functions.arguments import Arguments, Converted, Given, given_of
 from headrace.sdk.model.function_ast import Tree, definition_of, is_assigned_inside, returned_by, tree_of
 from headrace.sdk.model.special_outputs import INSTANTS, STAMPED
