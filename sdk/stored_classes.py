@@ -38,7 +38,6 @@ MODULES = (
     line_ranges,
     numeric,
     offset_range,
-    element_schema,
     panes,
     parquet_source,
     record,

@@ -27,7 +27,20 @@ from headrace.sdk.model.panes import PaneInfo, pane_of_window
 from headrace.sdk.model.row import Row
 from headrace.sdk.windows import BoundedWindow, GlobalWindow, IntervalWindow
 
-__all__ = ["Fields", "FieldsKind", "Instant", "Single", "Tuple", "pair"]
+__all__ = [
+    "Fields",
+    "FieldsKind",
+    "Fired",
+    "Instant",
+    "Single",
+    "Tuple",
+    "index_and_timing",
+    "pair",
+    "pane_codes",
+    "panes_of",
+    "shape_of_rows",
+    "times_of",
+]
 
 
 @stored_as("TimestampShape")
