@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.graph.pvalue import PCollection, PValue
 from headrace.sdk.io.argument_checks import refuse_unless, require_package
-from headrace.sdk.io.avro.avro_blocks import Schema
-from headrace.sdk.io.avro.avro_schemas import WriterSchema, checked_schema, naming, schema_of_type
+from headrace.sdk.io.avro.avro_encoding import Schema, WriterSchema, checked_schema, naming, schema_of_type
 from headrace.sdk.io.files.file_sink import EpochFileSink, IfExists, PartWriter
 from headrace.sdk.io.files.filesystem import Path, open_output
 from headrace.sdk.io.files.windowed_files import WriteFiles

@@ -13,8 +13,7 @@ from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.io.argument_checks import require_package
-from headrace.sdk.io.avro.avro_blocks import AvroBlock, AvroLayout, blocks_from, layout_of
-from headrace.sdk.io.avro.avro_schemas import ReaderSchema, columns_of
+from headrace.sdk.io.avro.avro_encoding import AvroBlock, AvroLayout, ReaderSchema, blocks_from, columns_of, layout_of
 from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.fileio import ReadableFile, ReadAllFiles

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from headrace.sdk.io.argument_checks import require_package
-from headrace.sdk.io.avro.avro_blocks import Schema
-from headrace.sdk.io.avro.avro_schemas import WriterSchema, checked_schema, naming, plain
+from headrace.sdk.io.avro.avro_encoding import Schema, WriterSchema, checked_schema, naming, plain
 from headrace.sdk.io.kafka.registry_client import (
     asking,
     checked_registry,

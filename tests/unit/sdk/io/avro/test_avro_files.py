@@ -25,8 +25,8 @@ import headrace as beam
 from headrace.lowlevel import StepError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.io.avro import avro_blocks
-from headrace.sdk.io.avro.avro_schemas import WriterSchema, schema_of_type
+from headrace.sdk.io.avro import avro_encoding
+from headrace.sdk.io.avro.avro_encoding import WriterSchema, schema_of_type
 from headrace.sdk.io.avro.avro_source import BlockRange
 from headrace.sdk.io.files.filesystem import MatchedFile
 from headrace.utils.timestamp import Timestamp
@@ -110,7 +110,7 @@ class TestReading:
         [file] = beam.io.filesystems.FileSystems.match([path])[0].metadata_list
         matched = MatchedFile(path, file.size_in_bytes, 0)
         # What is searched at once ends within markers, too.
-        monkeypatch.setattr(avro_blocks, "_CHUNK", 23)
+        monkeypatch.setattr(avro_encoding, "_CHUNK", 23)
         for start in range(blocks[0][0], file.size_in_bytes):
             piece = BlockRange(matched, start, file.size_in_bytes, False, None, source.times.default(matched))
             expected = sum(records for offset, _, records in blocks if offset >= start)
