@@ -1,6 +1,5 @@
 """Exports, under the module name of Beam, sources and sinks of Avro files."""
 
-from headrace.sdk.io.avro.avro_sink import WriteToAvro
-from headrace.sdk.io.avro.avro_source import ReadAllFromAvro, ReadFromAvro
+from headrace.sdk.io.avro.avro_files import ReadAllFromAvro, ReadFromAvro, WriteToAvro
 
 __all__ = ["ReadAllFromAvro", "ReadFromAvro", "WriteToAvro"]

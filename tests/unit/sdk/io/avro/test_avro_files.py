@@ -27,7 +27,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.avro import avro_encoding
 from headrace.sdk.io.avro.avro_encoding import WriterSchema, schema_of_type
-from headrace.sdk.io.avro.avro_source import BlockRange
+from headrace.sdk.io.avro.avro_files import BlockRange
 from headrace.sdk.io.files.filesystem import MatchedFile
 from headrace.utils.timestamp import Timestamp
 from tests.unit.collected import collect, values
