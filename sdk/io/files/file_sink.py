@@ -20,6 +20,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.sinks.sink import BaseSink
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.columns.run_schema import RunSchema, lasting_schema
+from headrace.sdk.io.files.delivered_files import RunFiles, show_committed
 from headrace.sdk.io.files.durable_files import folder_of, keep_files, make_folders, moved, sync_names
 from headrace.sdk.io.files.filesystem import Path, absolute, matcher
 from headrace.sdk.io.files.output_files import (
@@ -32,8 +33,6 @@ from headrace.sdk.io.files.output_files import (
     encoded_schema,
     output_of,
 )
-from headrace.sdk.io.files.run_files import RunFiles
-from headrace.sdk.io.files.shards import show_committed
 
 _log = logging.getLogger(__name__)
 IfExists = Literal["replace", "error", "append"]
