@@ -25,8 +25,7 @@ from headrace.runners.local import LocalRunner
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, match
 from headrace.sdk.io.files.reading import seen_files
-from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector
-from headrace.sdk.io.files.reading.directory_listing import DirectoryListing
+from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector, DirectoryListing
 from headrace.sdk.io.files.reading.file_injector import FileInjector
 from headrace.sdk.io.files.reading.pieces import FileFormat, FileReading, MissingFileError
 from headrace.sdk.io.files.reading.seen_files import Seen, SeenFiles
