@@ -7,8 +7,14 @@ from headrace.sdk.io.files.file_naming import (
     prefix_naming,
     single_file_naming,
 )
-from headrace.sdk.io.files.fileio import EmptyMatchTreatment, MatchAll, MatchFiles, ReadableFile, ReadMatches
-from headrace.sdk.io.files.match_continuously import MatchContinuously
+from headrace.sdk.io.files.fileio import (
+    EmptyMatchTreatment,
+    MatchAll,
+    MatchContinuously,
+    MatchFiles,
+    ReadableFile,
+    ReadMatches,
+)
 from headrace.sdk.io.files.write_to_files import FileMetadata, FileResult, FileSink, TextSink, WriteToFiles
 
 __all__ = [

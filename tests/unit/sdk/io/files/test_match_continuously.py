@@ -11,8 +11,8 @@ import headrace as beam
 from headrace.io import fileio
 from headrace.io.filesystem import BeamIOError, FileMetadata
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.io.files import match_continuously
-from headrace.sdk.io.files.match_continuously import MatchInjector, Polls
+from headrace.sdk.io.files import fileio as own_fileio
+from headrace.sdk.io.files.fileio import MatchInjector, Polls
 from headrace.testing.util import assert_that, equal_to
 
 SECOND = 1_000_000
@@ -132,7 +132,7 @@ def test_a_time_that_is_still_to_come_leaves_no_file_out(tmp_path: Path) -> None
 
 
 def test_a_file_without_a_time_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(match_continuously, "matching", lambda pattern, treatment: [FileMetadata("/a", 1)])
+    monkeypatch.setattr(own_fileio, "matching", lambda pattern, treatment: [FileMetadata("/a", 1)])
     assert Looks(tmp_path).at(100) == [("a", 100)]
     with pytest.raises(BeamIOError, match="last change of /a"):
         Looks(tmp_path, updated=True).at(100)
