@@ -30,8 +30,7 @@ import pyarrow as pa
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.io.columns.common_types import lasting_type
-from headrace.sdk.io.columns.value_changes import ValueChanges
+from headrace.sdk.io.columns.column_types import ValueChanges, lasting_type
 from headrace.sdk.io.records import as_record
 from headrace.sdk.model.row import Row
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pyarrow as pa
 
 from headrace.lowlevel.records.record import Batch
-from headrace.sdk.io.columns.common_types import common_type, lasting_type
+from headrace.sdk.io.columns.column_types import common_type, lasting_type
 from headrace.sdk.io.columns.misfits import misfit
 from headrace.sdk.io.columns.tables import REMEDY, table_of
 

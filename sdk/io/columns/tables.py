@@ -16,9 +16,8 @@ from headrace.lowlevel.records.column_batch import ColumnBatch, Named, ValueSche
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.expressions.element_schema import Fields, Instant, Single
-from headrace.sdk.io.columns.common_types import common_type
+from headrace.sdk.io.columns.column_types import ValueChanges, common_type, is_text
 from headrace.sdk.io.columns.misfits import CONVERSION_ERRORS, misfit, no_type
-from headrace.sdk.io.columns.value_changes import ValueChanges, is_text
 from headrace.sdk.io.records import as_record
 from headrace.sdk.model.row import Row
 

@@ -20,7 +20,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.argument_checks import check_schema, require_package
 from headrace.sdk.io.arrow_changes import FILES, check_mode_by_key, contents, encoded_rows, net_rows, rows_of, unfit_key
-from headrace.sdk.io.columns.common_types import signed
+from headrace.sdk.io.columns.column_types import signed
 from headrace.sdk.io.epoch_sink import EpochSink, EpochsLostError, Run, SinkMark, SinkTakenError, WriteMode
 from headrace.sdk.io.iceberg.iceberg_table import (
     IcebergError,

@@ -20,7 +20,7 @@ from headrace.lowlevel import StepError
 from headrace.lowlevel.records.record import Batch
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.io.columns.common_types import common_type
+from headrace.sdk.io.columns.column_types import common_type
 from headrace.sdk.io.columns.run_schema import lasting_schema, merged, with_schema
 from headrace.sdk.io.columns.tables import inferred_table
 from headrace.sdk.io.foreach_epoch import TableSink

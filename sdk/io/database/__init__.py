@@ -1,1 +1,0 @@
-"""Tables of databases that have a DB-API 2 module."""
