@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.io.columns.column_types import common_type, lasting_type
-from headrace.sdk.io.columns.misfits import misfit
-from headrace.sdk.io.columns.tables import REMEDY, table_of
+from headrace.sdk.io.columns.tables import REMEDY, misfit, table_of
 
 _OPEN, _CLOSED = b"O", b"C"
 """First byte of an agreement: whether rows may have further columns."""
