@@ -30,7 +30,7 @@ from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
 from headrace.sdk.io.epoch_sink import EpochsLostError, SinkTakenError
 from headrace.sdk.io.files.reading.pieces import MissingFileError
 from headrace.sdk.io.foreach_epoch import ForeachEpoch, WriteToTables
-from headrace.sdk.io.generate_sequence import GenerateSequence
+from headrace.sdk.io.sequences import GenerateSequence
 from headrace.sdk.io.socket_source import ReadFromSocket, SocketError
 from headrace.sdk.io.text.line_ranges import FileError
 from headrace.sdk.transforms.core.low_level import Read, Write

@@ -1,5 +1,5 @@
 """Exports, under the module name of Beam, sources that put out elements periodically."""
 
-from headrace.sdk.io.periodic import PeriodicImpulse, PeriodicSequence, RebaseMode
+from headrace.sdk.io.sequences import PeriodicImpulse, PeriodicSequence, RebaseMode
 
 __all__ = ["PeriodicImpulse", "PeriodicSequence", "RebaseMode"]

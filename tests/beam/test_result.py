@@ -27,7 +27,7 @@ from headrace.runners.beam import HeadraceRunner
 from headrace.runners.beam.rules import RULES
 from headrace.runners.beam.run.pipeline_run import HeadraceResult
 from headrace.runners.beam.translation import Translation
-from headrace.sdk.io.periodic import PeriodicImpulse
+from headrace.sdk.io.sequences import PeriodicImpulse
 
 STREAMING = "--streaming"
 

@@ -18,7 +18,7 @@ from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PBegin, PCollection
 from headrace.sdk.io.files.filesystem import CompressionTypes
 from headrace.sdk.io.files.filesystems import BeamIOError, FileMetadata, FileSystems
-from headrace.sdk.io.periodic import PeriodicImpulse
+from headrace.sdk.io.sequences import PeriodicImpulse
 from headrace.sdk.io.timestamps import micros_of, now_micros
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.low_level import Read

@@ -15,8 +15,7 @@ from headrace.lowlevel import StepError
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.io.generate_sequence import Beat, TickInjector, _Numbers
-from headrace.sdk.io.periodic import Impulses
+from headrace.sdk.io.sequences import Beat, Impulses, TickInjector, _Numbers
 from headrace.sdk.io.socket_source import SocketError
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.periodicsequence import PeriodicImpulse, PeriodicSequence, RebaseMode

@@ -35,7 +35,7 @@ from headrace.runners.engine.driver.running_topology import RunningTopology
 from headrace.runners.engine.executor import Executor
 from headrace.runners.engine.options import EveryStep, RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.io.generate_sequence import Beat, TickInjector
+from headrace.sdk.io.sequences import Beat, TickInjector
 from headrace.sdk.io.socket_source import SocketInjector
 from headrace.sdk.io.text.text_files import ReadFromText
 
