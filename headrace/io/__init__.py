@@ -25,7 +25,7 @@ from headrace.io.textio import (
     WriteToJson,
     WriteToText,
 )
-from headrace.sdk.io.database.database_sink import DatabaseWriteError, WriteToDatabase
+from headrace.sdk.io.database import DatabaseWriteError, WriteToDatabase
 from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
 from headrace.sdk.io.epoch_sink import EpochsLostError, SinkTakenError
 from headrace.sdk.io.files.reading.pieces import MissingFileError

@@ -17,8 +17,8 @@ from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.driver.delivery import after, begun, held
 from headrace.runners.engine.driver.delivery import deliver as deliver_all
 from headrace.runners.local import LocalRunner
-from headrace.sdk.io.database import database_sink
-from headrace.sdk.io.database.statements import Dialect, Statements
+from headrace.sdk.io import database as database_sink
+from headrace.sdk.io.database import Dialect, Statements
 from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from headrace.transforms.window import GlobalWindows
 from headrace.utils.timestamp import Timestamp
