@@ -2,26 +2,118 @@
 
 Records need no ids, as the offset of a record never changes. Each partition has a watermark behind the greatest
 timestamp read in it; the injector's watermark is the least watermark of the partitions that are not idle (MillWheel
-paper §5.2).
+paper §5.2). While all partitions are read to their ends, a listener waits for the next record, so that nobody need keep
+asking.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
-from typing import Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split, heuristic_watermark
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.watermarks.far_future import DAY
-from headrace.sdk.io.kafka.arrivals import ArrivalListener
-from headrace.sdk.io.kafka.client import Config, KafkaCluster, KafkaReadError, Partition, PartitionRange, RecordMark
+from headrace.sdk.io.kafka.client import (
+    Config,
+    KafkaCluster,
+    KafkaReadError,
+    Partition,
+    PartitionRange,
+    RecordMark,
+    consumer_of,
+    reason_of,
+    starting_at,
+)
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+
+_SETTINGS: dict[str, object] = {
+    "enable.partition.eof": False,
+    # The broker answers when there is a record, or after this time. The first record is enough.
+    "fetch.wait.max.ms": 500,
+    "fetch.min.bytes": 1,
+    "fetch.message.max.bytes": 1024,
+    "queued.min.messages": 1,
+}
+_WAIT = 0.2
+"""Seconds after which the thread sees that it should end, or wait for other offsets."""
+Offsets = Mapping[Partition, int]
+
+
+class ArrivalListener:
+    """A thread with a consumer of its own, which waits for the broker's answer to a fetch.
+
+    The driver does not depend on it: requests of the driver report errors of the broker.
+
+    Args:
+        settings: Settings of a consumer.
+        wake: Called in the thread when a record has come.
+    """
+
+    def __init__(self, settings: Config, wake: Callable[[], None]) -> None:
+        self._settings = {**settings, **_SETTINGS}
+        self._wake = wake
+        self._changed = threading.Condition()
+        self._awaited: Offsets = {}
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="kafka arrivals", daemon=True)
+        self._thread.start()
+
+    def is_waiting(self) -> bool:
+        """Whether the thread lives."""
+        return self._thread.is_alive()
+
+    def expect(self, offsets: Offsets) -> None:
+        """Wait for a record of one of these partitions at its offset, or behind it."""
+        with self._changed:
+            self._awaited = offsets
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let the thread end; it does so within its next wait."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        try:
+            consumer = consumer_of(self._settings)
+            try:
+                while (offsets := self._next()) is not None:
+                    self._await(consumer, offsets)
+            finally:
+                consumer.close()
+        except Exception as error:
+            _log.warning("records of Kafka wake no driver, which keeps asking for them: %s", reason_of(error))
+
+    def _next(self) -> Offsets | None:
+        """What to wait for; None at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._awaited or self._closed)
+            return None if self._closed else self._awaited
+
+    def _await(self, consumer: Consumer, offsets: Offsets) -> None:
+        """Wait until a record has come, and call `wake`; or until other offsets are expected."""
+        consumer.assign(starting_at(offsets))
+        while not self._closed and self._awaited == offsets:
+            if any(message.error() is None for message in consumer.consume(1, timeout=_WAIT)):
+                with self._changed:
+                    if self._awaited == offsets:
+                        self._awaited = {}
+                self._wake()
+        consumer.unassign()
+
 
 _TICK = 1_000_000
 """Microseconds after which the watermark follows the clock although nothing is read."""

@@ -14,7 +14,7 @@ from headrace.io.kafka import KafkaReadError, KafkaRecord, ReadFromKafka
 from headrace.lowlevel import CallSink
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.sdk.io.kafka import arrivals
+from headrace.sdk.io.kafka import injector as kafka_injector
 from headrace.sdk.io.kafka.client import KafkaCluster, PartitionRange, RecordMark, consumer_settings
 from headrace.sdk.io.kafka.injector import KafkaInjector, KafkaSplit, PartitionPosition, Policy, _plain
 from headrace.sdk.io.kafka.source import _Starts
@@ -446,7 +446,7 @@ class TestWaking:
         injector.run_ended()
 
     def test_a_consumer_that_cannot_be_made_leaves_the_driver_asking(self, injector, woken, monkeypatch, caplog):
-        monkeypatch.setattr(arrivals, "consumer_of", lambda settings: 1 / 0)
+        monkeypatch.setattr(kafka_injector, "consumer_of", lambda settings: 1 / 0)
         position = injector.plan(injector.start(), 100, 1).position
         injector.plan(position, 100, 1)
         injector._arrivals._thread.join(10)
