@@ -24,7 +24,7 @@ from headrace.sdk.io.kafka.client import (
 )
 from headrace.sdk.io.kafka.injector import KafkaInjector, Policy
 from headrace.sdk.io.kafka.record import Deserializer, KafkaRecord, deserialized, deserializer_of
-from headrace.sdk.io.kafka.registry_client import RegistryError
+from headrace.sdk.io.kafka.value_formats import RegistryError
 from headrace.sdk.io.timestamps import ahead_micros, check_range, delay_micros, micros_of
 
 if TYPE_CHECKING:

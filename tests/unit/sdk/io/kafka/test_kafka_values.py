@@ -21,7 +21,7 @@ from headrace.io.kafka import KafkaReadError, ReadFromKafka, WriteToKafka
 from headrace.io.kafka_values import RegistryError
 from headrace.lowlevel import CallSink, StepError
 from headrace.runners.local import LocalRunner
-from headrace.sdk.io.kafka import registry_client
+from headrace.sdk.io.kafka import value_formats
 from headrace.sdk.io.kafka.value_formats import Place
 from headrace.utils.timestamp import Timestamp
 from tests.schemaregistry import HANGS_UP, running
@@ -315,7 +315,7 @@ class TestAnOutage:
             read_apart(kafka, topic, value_deserializer=reading)
 
     def test_a_registry_that_never_answers_is_waited_for_ten_seconds(self, monkeypatch):
-        monkeypatch.setattr(registry_client, "_DEFAULTS", {"timeout": 0.2})
+        monkeypatch.setattr(value_formats, "_DEFAULTS", {"timeout": 0.2})
         with socket.create_server(("127.0.0.1", 0)) as silent:
             url = f"http://127.0.0.1:{silent.getsockname()[1]}"
             reading = kafka_values.avro({"url": url, "max.retries": 0})
