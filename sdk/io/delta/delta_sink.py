@@ -21,8 +21,18 @@ from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.argument_checks import check_column_names, check_options, check_schema, require_package
 from headrace.sdk.io.arrow_changes import FILES, TAKEN, check_mode_by_key, contents, encoded_rows, net_rows, rows_of
 from headrace.sdk.io.columns.column_types import signed
-from headrace.sdk.io.delta.data_files import DataFiles, decoded, encoded, has_partition_values
-from headrace.sdk.io.delta.delta_table import DeltaError, TableLocation, arrow_schema, mark_of, moving, reason
+from headrace.sdk.io.delta.delta_table import (
+    DataFiles,
+    DeltaError,
+    TableLocation,
+    arrow_schema,
+    decoded,
+    encoded,
+    has_partition_values,
+    mark_of,
+    moving,
+    reason,
+)
 from headrace.sdk.io.epoch_sink import EpochSink, Run, SinkMark, WriteMode
 from headrace.sdk.io.files.durable_files import keep_files
 from headrace.sdk.io.files.filesystem import Path, absolute

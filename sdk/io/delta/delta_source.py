@@ -14,8 +14,7 @@ from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import DurationTypes
 from headrace.sdk.io.argument_checks import check_options, require_package
-from headrace.sdk.io.delta.delta_log import AddedFile, DeltaLog
-from headrace.sdk.io.delta.delta_table import DeltaError, TableLocation, reason
+from headrace.sdk.io.delta.delta_table import AddedFile, DeltaError, DeltaLog, TableLocation, reason
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, absolute
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
 from headrace.sdk.io.table_versions import (

@@ -171,7 +171,7 @@ class DeltaWorld:
         from deltalake import DeltaTable
         from deltalake.table import TableMerger
 
-        from headrace.sdk.io.delta.data_files import DataFiles
+        from headrace.sdk.io.delta.delta_table import DataFiles
 
         self._folder, self.places = folder / "delta", places
         places.around(monkeypatch, DataFiles, "_write")

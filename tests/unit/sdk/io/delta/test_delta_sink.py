@@ -15,7 +15,7 @@ import headrace as beam
 from headrace.io.delta import DeltaError, ReadFromDelta, WriteToDelta
 from headrace.lowlevel import StepError
 from headrace.runners.local import LocalRunner
-from headrace.sdk.io.delta import data_files, delta_sink
+from headrace.sdk.io.delta import delta_sink, delta_table
 from headrace.sdk.io.delta.delta_table import TableLocation
 from headrace.utils.timestamp import Timestamp
 from tests import s3
@@ -151,7 +151,7 @@ class TestFiles:
     def test_what_is_written_to_a_local_url_is_kept(self, tmp_path, monkeypatch):
         """Data files before the commit of the epoch, the log after it, as those of a path."""
         kept = []
-        for module in (data_files, delta_sink):
+        for module in (delta_table, delta_sink):
             monkeypatch.setattr(module, "keep_files", lambda system, paths: kept.extend(paths))
         deliver(sink(f"file://{tmp_path}/table"), 1, ("tea", 1))
         log = f"{tmp_path}/table/_delta_log"
