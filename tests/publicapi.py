@@ -27,7 +27,7 @@ BEHIND = (
     "headrace.options.beam_options",
     "headrace.options.option",
     "headrace.options.known_options",
-    "headrace.options.parser",
+    "headrace.options.option",
     "headrace.stored",
     "headrace.ui.",
     "headrace.__main__",

@@ -17,8 +17,7 @@ from rich.text import Text
 from headrace.cli.ending import MisuseError, endings
 from headrace.cli.target import load
 from headrace.options.known_options import VARIABLES
-from headrace.options.option import declared
-from headrace.options.parser import Parser
+from headrace.options.option import Parser, declared
 from headrace.options.pipeline_options import (
     EngineOptions,
     PipelineOptions,

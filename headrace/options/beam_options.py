@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from headrace.options.parser import Parser
+from headrace.options.option import Parser
 
 _OPTIONS = """
 allow_non_deterministic_key_coders? application_id artifact_endpoint artifact_port#0 artifacts_dir auto_unique_labels?

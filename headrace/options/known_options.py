@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from headrace.options.beam_options import BEAM_OPTIONS
-from headrace.options.parser import names_of
+from headrace.options.option import names_of
 from headrace.options.pipeline_options import PipelineOptions
 
 _log = logging.getLogger(__name__)

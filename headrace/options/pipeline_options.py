@@ -31,9 +31,13 @@ from headrace.options.option import (
     SWITCH,
     TWO_WAY_SWITCH,
     Option,
+    Parser,
     declared,
+    defaults_of,
+    names_of,
+    subclasses,
+    unknown_options,
 )
-from headrace.options.parser import Parser, defaults_of, names_of, subclasses, unknown_options
 
 __all__ = [
     "AzureOptions",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import headrace as beam
-from headrace.options.parser import Parser
+from headrace.options.option import Parser
 from headrace.options.value_provider import (
     NestedValueProvider,
     RuntimeValueProvider,
