@@ -21,7 +21,7 @@ from headrace.runners.reporting.prometheus import PrometheusReporter
 from headrace.runners.reporting.reporter import LastProgress, PortError
 from headrace.sdk.pipeline.pipeline import Pipeline, record_topology
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner, labels_to_record
-from headrace.ui.reporter import PageReporter, page_address
+from headrace.ui.server import PageReporter, page_address
 
 Target = Annotated[
     str,

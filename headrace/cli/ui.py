@@ -12,8 +12,7 @@ from headrace.cli.ending import as_misuse, endings
 from headrace.cli.inspect import view_of
 from headrace.runners.reporting.reporter import PortError
 from headrace.ui.pipelines import StoredPipeline, titles_of
-from headrace.ui.reporter import PORT, page_address
-from headrace.ui.server import PageServer
+from headrace.ui.server import PORT, PageServer, page_address
 
 
 def ui(

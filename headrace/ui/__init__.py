@@ -3,6 +3,6 @@
 `headrace ui CHECKPOINT…` serves it for checkpoints, `headrace run --ui=PORT` for a run, and `PageReporter` in Python.
 """
 
-from headrace.ui.reporter import PageReporter
+from headrace.ui.server import PageReporter
 
 __all__ = ["PageReporter"]

@@ -23,7 +23,7 @@ from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.reporting import Reporters
 from headrace.ui import PageReporter, pipelines
-from headrace.ui.reporter import page_address
+from headrace.ui.server import page_address
 from headrace.ui.snapshots import course
 from headrace.ui.snapshots.snapshot import Phase
 from tests.pageruns import asked, news, scores
