@@ -7,9 +7,9 @@ import time
 from unittest.mock import patch
 
 from headrace.lowlevel.errors import CheckpointError
-from headrace.ui import latest
+from headrace.ui import application
+from headrace.ui.application import LatestSnapshot
 from headrace.ui.checkpoint_reader import CheckpointReader
-from headrace.ui.latest import LatestSnapshot
 from headrace.ui.pipelines import StoredPipeline
 from headrace.ui.server import PageServer
 from tests.pageruns import news
@@ -25,7 +25,7 @@ def test_a_store_that_does_not_answer_keeps_no_other_pipeline_waiting() -> None:
 
     pipelines = [StoredPipeline("slow"), StoredPipeline("quick")]
     with (
-        patch.object(latest, "PATIENCE", 0.2),
+        patch.object(application, "PATIENCE", 0.2),
         patch.object(CheckpointReader, "open", reading),
         PageServer(pipelines, "127.0.0.1", 0) as server,
     ):
@@ -55,7 +55,7 @@ def test_those_who_ask_at_the_same_time_get_one_snapshot() -> None:
         go_on.wait(20)
         return "new"
 
-    with patch.object(latest, "PATIENCE", 20.0):
+    with patch.object(application, "PATIENCE", 20.0):
         snapshots = LatestSnapshot(make, "old")
         readers = [threading.Thread(target=lambda: found.append(snapshots.current().text)) for _ in range(5)]
         for reader in readers:
