@@ -15,8 +15,7 @@ from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointVi
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.ui.snapshots import stored_state
-from headrace.ui.snapshots.stored_state import UnknownStepError, entries_of_id, entries_of_key, largest_keys
-from headrace.ui.snapshots.stored_values import value_text
+from headrace.ui.snapshots.stored_state import UnknownStepError, entries_of_id, entries_of_key, largest_keys, value_text
 from tests.pageruns import stopped
 
 
