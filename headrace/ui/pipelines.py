@@ -16,9 +16,8 @@ from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import hot_key, long_phase, slow_sink
 from headrace.ui.checkpoint_reader import SHARE_OF_OWN, SHARE_OF_RUN, UNREADABLE, CheckpointReader
-from headrace.ui.snapshots.course import Course
+from headrace.ui.snapshots.course import Course, sample_of_commit, sample_of_progress
 from headrace.ui.snapshots.graph import Graph, graph_of
-from headrace.ui.snapshots.samples import sample_of_commit, sample_of_progress
 from headrace.ui.snapshots.snapshot import Phase, PipelineSnapshot, Status
 from headrace.ui.snapshots.status import NO_EPOCH, is_alive, sentence_of, status_of, status_of_end, status_of_run
 

@@ -12,8 +12,16 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.reporting.figures import StepFigures
-from headrace.ui.snapshots.course import BARS, BETWEEN_COMMITS, DRAWN, KEPT, Course
-from headrace.ui.snapshots.samples import RunSample, sample_of_commit, sample_of_progress
+from headrace.ui.snapshots.course import (
+    BARS,
+    BETWEEN_COMMITS,
+    DRAWN,
+    KEPT,
+    Course,
+    RunSample,
+    sample_of_commit,
+    sample_of_progress,
+)
 
 SECOND = 1_000_000
 
