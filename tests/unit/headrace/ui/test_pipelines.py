@@ -18,9 +18,8 @@ from headrace.lowlevel.storage.local_objects import LocalObjects
 from headrace.runners.engine.options import EpochProgress
 from headrace.ui import checkpoint_reader, pipelines
 from headrace.ui.checkpoint_reader import CheckpointReader
-from headrace.ui.pipelines import NothingStoredError, RunningPipeline, StoredPipeline
+from headrace.ui.pipelines import NothingStoredError, RunningPipeline, StoredPipeline, is_alive, status_of
 from headrace.ui.snapshots.snapshot import Phase, PipelineSnapshot
-from headrace.ui.snapshots.status import is_alive, status_of
 from tests.pageruns import finished, scores, stopped
 
 
