@@ -19,10 +19,10 @@ from headrace.lowlevel.coders.coder import PLAIN
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.sdk.io.files.directory_injector import DirectoryInjector, DirectoryListing
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile
-from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector, DirectoryListing
-from headrace.sdk.io.files.reading.pieces import FileFormat, FileReading
+from headrace.sdk.io.files.pieces import FileFormat, FileReading
 
 _A_LOOK = int(sys.argv[2]) if len(sys.argv) > 2 else 12
 """A million files a day are twelve a second."""

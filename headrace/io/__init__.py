@@ -28,7 +28,7 @@ from headrace.io.textio import (
 from headrace.sdk.io.database import DatabaseWriteError, WriteToDatabase
 from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
 from headrace.sdk.io.epoch_sink import EpochsLostError, SinkTakenError
-from headrace.sdk.io.files.reading.pieces import MissingFileError
+from headrace.sdk.io.files.pieces import MissingFileError
 from headrace.sdk.io.foreach_epoch import ForeachEpoch, WriteToTables
 from headrace.sdk.io.sequences import GenerateSequence
 from headrace.sdk.io.socket_source import ReadFromSocket, SocketError

@@ -17,7 +17,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, Duration, DurationTypes
 from headrace.lowlevel.watermarks.far_future import DAY
 from headrace.sdk.io.argument_checks import check_column_names
 from headrace.sdk.io.files.file_times import FileTimes
-from headrace.sdk.io.files.reading.pieces import Pieces
+from headrace.sdk.io.files.pieces import Pieces
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp, now_micros

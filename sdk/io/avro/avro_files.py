@@ -33,7 +33,7 @@ from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOption
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.fileio import ReadableFile, ReadAllFiles
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, match, open_input, open_output
-from headrace.sdk.io.files.reading.pieces import FileFormat
+from headrace.sdk.io.files.pieces import FileFormat
 from headrace.sdk.io.files.windowed_files import WriteFiles
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 

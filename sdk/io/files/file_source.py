@@ -22,6 +22,7 @@ from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.storage.places import is_url
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import DurationTypes
+from headrace.sdk.io.files.directory_injector import DirectoryInjector
 from headrace.sdk.io.files.file_times import FileTimeOf, FileTimes, NamePattern
 from headrace.sdk.io.files.filesystem import (
     CompressionTypes,
@@ -32,8 +33,7 @@ from headrace.sdk.io.files.filesystem import (
     lacks_folder,
     match,
 )
-from headrace.sdk.io.files.reading.directory_injector import DirectoryInjector
-from headrace.sdk.io.files.reading.pieces import (
+from headrace.sdk.io.files.pieces import (
     FileFormat,
     FileReading,
     FormatOfFirst,
@@ -41,7 +41,7 @@ from headrace.sdk.io.files.reading.pieces import (
     UnreadFile,
     cut,
 )
-from headrace.sdk.io.files.reading.seen_files import TAIL, files_in, packed
+from headrace.sdk.io.files.seen_files import TAIL, files_in, packed
 from headrace.sdk.io.timestamps import TimestampOf, ahead_micros, check_timestamp, delay_micros
 from headrace.sdk.transforms.core.low_level import Source
 

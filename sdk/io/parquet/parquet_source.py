@@ -27,7 +27,7 @@ from headrace.sdk.io.files.file_source import BATCH, FileSource, OtherReadOption
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.fileio import ReadableFile, ReadAllFiles
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, denied, filesystem_of, match
-from headrace.sdk.io.files.reading.pieces import FileFormat
+from headrace.sdk.io.files.pieces import FileFormat
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns, files_below, with_constants
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_range, timestamps_of
 

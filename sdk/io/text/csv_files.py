@@ -17,7 +17,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.sdk.io.files.file_source import ReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of, match
-from headrace.sdk.io.files.reading.pieces import shown_by_first
+from headrace.sdk.io.files.pieces import shown_by_first
 from headrace.sdk.io.text.line_ranges import (
     SET_ASIDE,
     UTF_8,

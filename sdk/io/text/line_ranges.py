@@ -21,7 +21,7 @@ from headrace.sdk.io.dead_letters import Failure, TolerantSource, Unreadable
 from headrace.sdk.io.files.file_source import FileSource
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, compression_of, open_input
-from headrace.sdk.io.files.reading.pieces import FileFormat
+from headrace.sdk.io.files.pieces import FileFormat
 
 UTF_8 = "utf-8"
 SET_ASIDE = "correct the line, or have with_exception_handling() of the source set such lines aside"

@@ -15,7 +15,7 @@ import pytest
 
 import headrace as beam
 from headrace.sdk.io.files.file_source import FileSource
-from headrace.sdk.io.files.reading.pieces import _say_changed
+from headrace.sdk.io.files.pieces import _say_changed
 from headrace.sdk.transforms.core.low_level import Source
 
 MANY, FEW = 4000, 500

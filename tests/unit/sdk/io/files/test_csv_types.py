@@ -13,7 +13,7 @@ import headrace as beam
 from headrace.lowlevel import CallSink
 from headrace.lowlevel.coders.coder import PLAIN
 from headrace.runners.local import LocalRunner
-from headrace.sdk.io.files.reading.pieces import MissingFileError
+from headrace.sdk.io.files.pieces import MissingFileError
 from tests.unit.sdk.io.sourcefiles import all_rows, write
 
 

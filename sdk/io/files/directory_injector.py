@@ -32,7 +32,7 @@ from headrace.sdk.io.files.filesystem import (
     say_link_to_nothing,
     single_file,
 )
-from headrace.sdk.io.files.reading.pieces import (
+from headrace.sdk.io.files.pieces import (
     FileFormat,
     FileReading,
     FormatOfFirst,
@@ -40,7 +40,7 @@ from headrace.sdk.io.files.reading.pieces import (
     UnreadFile,
     cut,
 )
-from headrace.sdk.io.files.reading.seen_files import UNKNOWN, Seen, SeenFiles
+from headrace.sdk.io.files.seen_files import UNKNOWN, Seen, SeenFiles
 from headrace.sdk.io.path_patterns import Places, walked
 
 _TRUSTED_NS = 10_000_000_000

@@ -1,1 +1,0 @@
-"""Injectors of files: which files there are, which are read, and how they are cut into pieces."""
