@@ -18,8 +18,8 @@ from rich.text import Text
 
 from headrace.cli.ending import MisuseError, as_misuse, endings
 from headrace.lowlevel import CheckpointError, CheckpointView
-from headrace.ui.snapshots.checkpoint_report import CheckpointReport, Figures, json_value, report_of
-from headrace.ui.snapshots.stored_state import UnknownStepError, first_keys, require_step
+from headrace.ui.checkpoint_report import CheckpointReport, Figures, json_value, report_of
+from headrace.ui.stored_state import UnknownStepError, first_keys, require_step
 
 Column = tuple[str, Callable[[Figures], str]]
 """The heading of a column, and a function that returns the cell of a row in this column."""

@@ -26,8 +26,8 @@ from headrace.sdk.recording.recording import RecordingError
 from headrace.ui.access import HEADERS, NO_TOKEN, Access, Refusal
 from headrace.ui.checkpoint_reader import CheckpointReader
 from headrace.ui.pipelines import NothingStoredError, Pipeline
-from headrace.ui.snapshots.snapshot import Phase, PipelineSnapshot, Status
-from headrace.ui.snapshots.stored_state import (
+from headrace.ui.snapshot import Phase, PipelineSnapshot, Status
+from headrace.ui.stored_state import (
     UnknownStepError,
     entries_of_id,
     entries_of_key,
@@ -269,7 +269,7 @@ def _snapshot(pipeline: Pipeline) -> str:
 def as_json(value: object) -> str:
     """The text of dataclasses with slots, and of what JSON knows. `dataclasses.asdict` copies each list beforehand.
 
-    >>> from headrace.ui.snapshots.snapshot import ChartedTime
+    >>> from headrace.ui.snapshot import ChartedTime
     >>> as_json([ChartedTime("now", 1.5)])
     '[{"text":"now","seconds":1.5}]'
     """

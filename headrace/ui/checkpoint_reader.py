@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from headrace.lowlevel import CheckpointError, CheckpointView
 from headrace.lowlevel.checkpoint import Manifest
-from headrace.ui.snapshots.snapshot import StoredFacts
-from headrace.ui.snapshots.stored_facts import stored_facts
+from headrace.ui.snapshot import StoredFacts
+from headrace.ui.stored_facts import stored_facts
 
 UNREADABLE = (CheckpointError, OSError)
 """What reading a checkpoint may raise."""

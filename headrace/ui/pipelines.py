@@ -22,9 +22,9 @@ from headrace.runners.engine.activity import Activity, Doing, RunPhase
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import LONG_SECONDS, hot_key, long_phase, slow_sink
 from headrace.ui.checkpoint_reader import SHARE_OF_OWN, SHARE_OF_RUN, UNREADABLE, CheckpointReader
-from headrace.ui.snapshots.course import Course, sample_of_commit, sample_of_progress
-from headrace.ui.snapshots.graph import Graph, graph_of
-from headrace.ui.snapshots.snapshot import Phase, PipelineSnapshot, Status
+from headrace.ui.course import Course, sample_of_commit, sample_of_progress
+from headrace.ui.graph import Graph, graph_of
+from headrace.ui.snapshot import Phase, PipelineSnapshot, Status
 
 _LONGEST = 300
 """Characters of a line of an error's message, at most."""

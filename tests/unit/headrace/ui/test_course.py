@@ -12,7 +12,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.reporting.figures import StepFigures
-from headrace.ui.snapshots.course import (
+from headrace.ui.course import (
     BARS,
     BETWEEN_COMMITS,
     DRAWN,

@@ -19,7 +19,7 @@ from headrace.runners.engine.options import EpochProgress
 from headrace.ui import checkpoint_reader, pipelines
 from headrace.ui.checkpoint_reader import CheckpointReader
 from headrace.ui.pipelines import NothingStoredError, RunningPipeline, StoredPipeline, is_alive, status_of
-from headrace.ui.snapshots.snapshot import Phase, PipelineSnapshot
+from headrace.ui.snapshot import Phase, PipelineSnapshot
 from tests.pageruns import finished, scores, stopped
 
 

@@ -22,10 +22,9 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.reporting import Reporters
-from headrace.ui import PageReporter, pipelines
+from headrace.ui import PageReporter, course, pipelines
 from headrace.ui.server import page_address
-from headrace.ui.snapshots import course
-from headrace.ui.snapshots.snapshot import Phase
+from headrace.ui.snapshot import Phase
 from tests.pageruns import asked, news, scores
 
 

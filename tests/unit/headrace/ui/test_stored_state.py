@@ -14,8 +14,8 @@ from headrace.lowlevel import BoundedInjector, Computation, Context, Record, Top
 from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointView
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.ui.snapshots import stored_state
-from headrace.ui.snapshots.stored_state import UnknownStepError, entries_of_id, entries_of_key, largest_keys, value_text
+from headrace.ui import stored_state
+from headrace.ui.stored_state import UnknownStepError, entries_of_id, entries_of_key, largest_keys, value_text
 from tests.pageruns import stopped
 
 

@@ -17,7 +17,7 @@ from headrace.lowlevel.storage.object_store import ObjectStore, PlaceError, Stor
 from headrace.lowlevel.storage.places import hidden
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
-from headrace.ui.snapshots.checkpoint_report import report_of
+from headrace.ui.checkpoint_report import report_of
 
 SECRET = "wJalrXUtnFEMI"
 URLS = (

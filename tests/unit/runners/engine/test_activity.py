@@ -25,7 +25,7 @@ from headrace.runners.reporting.figures import hot_key, long_phase, slow_sink
 from headrace.runners.reporting.reporter import Reporters
 from headrace.sdk.transforms.core.low_level import Source
 from headrace.ui.pipelines import RunningPipeline
-from headrace.ui.snapshots.snapshot import Phase
+from headrace.ui.snapshot import Phase
 
 
 class Hang:

@@ -19,8 +19,8 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.engine.driver.progress import engine_metrics
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import StepFigures, shown_bytes, shown_span, step_figures, total
-from headrace.ui.snapshots.checkpoint_report import recorders_of
-from headrace.ui.snapshots.snapshot import ChartedTime, EpochBar, History, StepRow, Totals
+from headrace.ui.checkpoint_report import recorders_of
+from headrace.ui.snapshot import ChartedTime, EpochBar, History, StepRow, Totals
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.stored_names import public_name
 from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, StepKind
 from headrace.sdk.visualization.diagrams.svg import LINE, PADDING, DiagramLayout
-from headrace.ui.snapshots.course import is_of_program
+from headrace.ui.course import is_of_program
 
 _KINDS = {INJECTOR: StepKind.SOURCE, COMPUTATION: StepKind.KEYED, INLINE: StepKind.STEP, SINK: StepKind.SINK}
 _SINK = " (sink)"

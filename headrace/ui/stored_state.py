@@ -29,7 +29,7 @@ from headrace.sdk.visualization.plots.page import page
 from headrace.sdk.visualization.plots.panel import panels
 from headrace.sdk.windows.bounded import decode_interval, encode_interval
 from headrace.sdk.windows.window_namespace import RECORD
-from headrace.ui.snapshots.checkpoint_report import instant, json_value, purpose_of, stored_data
+from headrace.ui.checkpoint_report import instant, json_value, purpose_of, stored_data
 
 _LONGEST = 1 << 16
 """Bytes of a pickle that is read."""
