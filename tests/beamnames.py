@@ -26,7 +26,7 @@ import apache_beam
 
 from headrace import ptransform_fn
 from headrace.absent_names.absent_modules import RENAMED, AbsentModule
-from headrace.absent_names.alternatives import alternative_to
+from headrace.absent_names.absent_name import alternative_to
 
 ROOT = Path(__file__).parents[1]
 BEAM = Path(apache_beam.__path__[0])

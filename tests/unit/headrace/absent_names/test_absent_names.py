@@ -19,8 +19,7 @@ from headrace.absent_names.absent_modules import (
     AbsentModule,
     absent_attribute,
 )
-from headrace.absent_names.absent_name import AbsentName, AbsentNameError
-from headrace.absent_names.alternatives import _ALTERNATIVES
+from headrace.absent_names.absent_name import _ALTERNATIVES, AbsentName, AbsentNameError
 from headrace.runners.local import LocalRunner
 from headrace.sdk.pipeline.runner_choice import find_runner
 
