@@ -95,7 +95,7 @@ class StepError(HeadraceError, RuntimeError):
         key: The key; None if the step has none.
         value: The value.
         cause: The formatted traceback.
-        raised: The pickled exception, see `user_exceptions.packed`; None if it cannot be pickled.
+        raised: The pickled exception, see `user_errors.packed`; None if it cannot be pickled.
         outcome: What is committed.
     """
 
