@@ -236,7 +236,7 @@ class TestGroupingsThatWouldLoseData:
         self.unbounded(once, ["--allow_unsafe_triggers"]) | beam.CombinePerKey(sum)
 
     def test_defaults_of_a_global_combination_need_the_global_window(self):
-        with pytest.raises(ValueError, match=r"CombineGlobally\(\.\.\.\)\.without_defaults\(\)"):
+        with pytest.raises(ValueError, match=r"FixedWindows\(.* have no last one; add \.without_defaults\(\)"):
             self.unbounded(beam.WindowInto(window.FixedWindows(60))) | beam.CombineGlobally(sum)
 
 
