@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
+from enum import Enum, EnumType
 from importlib import import_module
 from os.path import dirname, realpath
 from pathlib import Path
@@ -212,16 +213,28 @@ _pickled, _PROTOCOL, _NAMES_CLASS = pickle.dumps, pickle.HIGHEST_PROTOCOL, pickl
 
 
 class _Pickler(pickle.Pickler):
-    """A pickler that stores the fields of named tuples and dataclasses with their classes.
+    """A pickler that stores the fields of named tuples and dataclasses with their classes, and enum members by name.
 
-    Without them, values would become those of other fields when a named tuple's are moved, and would be lost when a
-    dataclass's are renamed.
+    Without the fields, values would become those of other fields when a named tuple's are moved, and would be lost when
+    a dataclass's are renamed. `pickle` stores the values of enum members, with which they would become other members
+    when one is inserted before them, as keys do not.
     """
 
     def reducer_override(self, value: object) -> Any:
+        if isinstance(value, Enum):
+            kind = type(value)
+            if _has_stored_name(value) and not is_stored(kind):
+                return _ENUM_MEMBER, (kind.__module__, kind.__qualname__, value.name)
+            return NotImplemented
         if not isinstance(value, type) or is_stored(value) or (form := _form(value)) is None:
             return NotImplemented
         return _CLASS_WITH_FIELDS, (value.__module__, value.__qualname__, form)
+
+
+def _has_stored_name(member: Enum) -> bool:
+    """Whether a member is found again by its name: no combination of flags, and its class does not pickle it itself."""
+    kind = type(member)
+    return kind.__reduce_ex__ is Enum.__reduce_ex__ and kind.__members__.get(member.name) is member
 
 
 _TUPLE, _BY_POSITION, _BY_NAME = "named tuple", "frozen dataclass with slots", "dataclass"
@@ -270,8 +283,21 @@ def _have_defaults(kind: type, new: set[str]) -> bool:
     return not new or ("__slots__" not in vars(kind) and all(hasattr(kind, name) for name in new))
 
 
-_WITH_FIELDS = "ClassWithFields"
-_CLASS_WITH_FIELDS = stored_function(_WITH_FIELDS, class_with_fields)
+def enum_member(module: str, name: str, member: str) -> object:
+    """The member of a stored enumeration with this name. Raises `StoredClassError` if the class or the name is gone."""
+    found = find_class(module, name)
+    if not isinstance(found, EnumType):
+        raise StoredClassError(f"{module}.{name}", "was an enumeration and is none now")
+    if member not in found.__members__:
+        raise StoredClassError(f"{module}.{name}", f"had the member {member}, which it no longer has")
+    return found.__members__[member]
+
+
+_WITH_FIELDS, _OF_ENUM = "ClassWithFields", "EnumMember"
+_CLASS_WITH_FIELDS, _ENUM_MEMBER = (
+    stored_function(_WITH_FIELDS, class_with_fields),
+    stored_function(_OF_ENUM, enum_member),
+)
 
 
 def loads(data: bytes) -> Any:
@@ -308,6 +334,8 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> object:
         if (module, name) == (MODULE, _WITH_FIELDS):
             return self._class_with_fields
+        if (module, name) == (MODULE, _OF_ENUM):
+            return self._enum_member
         if module == MODULE or module in sys.builtin_module_names:
             return super().find_class(module, name)
         known = sys.modules.get(module)
@@ -319,3 +347,7 @@ class _Unpickler(pickle.Unpickler):
     def _class_with_fields(self, module: str, name: str, form: tuple[str, tuple[str, ...]]) -> object:
         self.last = f"{module}.{name}"
         return class_with_fields(module, name, form)
+
+    def _enum_member(self, module: str, name: str, member: str) -> object:
+        self.last = f"{module}.{name}"
+        return enum_member(module, name, member)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.robotparser import RequestRate
+from uuid import SafeUUID
 
 import numpy as np
 from apache_beam.transforms import window as beam_window
@@ -96,6 +97,8 @@ INSTANCES: Mapping[str, object] = {
     "Distribution": _distribution(),
     "DoFnTimeDomain": timedomain.TimeDomain.REAL_TIME,
     "Duration": Duration(1.5),
+    # Enumerations of the program's; this one is in each process.
+    "EnumMember": SafeUUID.safe,
     "FieldsKind": FieldsKind.TUPLE,
     "FieldsShape": Fields(("a",), (Single(1),), FieldsKind.ROW),
     "FileLine": FileLine("/in", 7, "text"),

@@ -150,7 +150,12 @@ STORED_VALUES = {
 """Classes of values that are no keys."""
 EDITS: dict[str, tuple[str, str, Callable[[type], Callable[[int], object]], str]] = {
     "gone": ("dataclass", "", lambda page: str, "is no longer in the program"),
-    "a member gone": ("enum", "class Page(Enum):\n    ZERO = 0\n", lambda page: lambda number: page(0), "has changed"),
+    "a member gone": (
+        "enum",
+        "class Page(Enum):\n    ZERO = 0\n",
+        lambda page: lambda number: page(0),
+        "had the member ONE, which it no longer has",
+    ),
     "a field more": (
         "named tuple",
         "class Page(NamedTuple):\n    number: int\n    size: int\n",
@@ -192,6 +197,18 @@ EDITS: dict[str, tuple[str, str, Callable[[type], Callable[[int], object]], str]
 }
 
 
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "members", ["ZERO = 1\n    ONE = 0", "NEW = 0\n    ZERO = 1\n    ONE = 2"], ids=["moved", "more"]
+)
+def test_members_of_an_enumeration_are_told_by_their_names(members, place, module, tmp_path):
+    whole = run(place, module(BEFORE, ENUM))
+    checkpoint = str(tmp_path / "checkpoint")
+    first = run(place, module(BEFORE, ENUM), checkpoint, dies=True)
+    page = module(BEFORE, f"class Page(Enum):\n    {members}\n")
+    assert first | run(place, lambda number: (page.ZERO, page.ONE)[number], checkpoint) == whole
+
+
 @pytest.mark.parametrize("place", [place for place in PLACES if place != "of_side_inputs"])
 @pytest.mark.parametrize("edit", EDITS)
 def test_a_class_that_is_gone_or_has_changed_is_named(edit, place, module, tmp_path):
@@ -202,6 +219,8 @@ def test_a_class_that_is_gone_or_has_changed_is_named(edit, place, module, tmp_p
         said = "had the fields (number) in keys and now has ("
     elif "keys" in place and edit == "another kind":
         said = "was another kind of class in keys (dataclass, named tuple or enumeration)"
+    elif "keys" in place and edit == "a member gone":
+        said = "has changed"
     checkpoint = str(tmp_path / "checkpoint")
     first = module(BEFORE, (KINDS | STORED_VALUES)[kind])
     run(place, (lambda number: first(number, 0)) if kind in STORED_VALUES else first, checkpoint, dies=True)
