@@ -207,8 +207,9 @@ def _undelivered(stored: Stored, new: Fingerprint, consent: Consent) -> Iterable
         if not same and not consent.allows_removal(name):
             change = "is gone" if name not in after else f"is a {after[name].class_name}"
             yield (
-                f"{before[name]} {change}, but the output of the last epoch may not have been delivered to the "
-                f"{before[name].class_name} yet; run the pipeline with it once more, or give these rows up: "
+                f"{before[name]} {change}, but committed rows may not have been delivered to the "
+                f"{before[name].class_name} yet: those of the last epoch, and all in files that appear when the input "
+                "has ended; run the pipeline with it to the end of its input, or give these rows up: "
                 f"{_option('allow_removed', name)}"
             )
 

@@ -161,7 +161,14 @@ def to_list(column: pa.Array) -> list[object]:
     if pa.types.is_time64(kind) and kind.unit == "ns":
         _refuse_nanoseconds(column)
     if not pa.types.is_timestamp(kind):
-        return cast(list[object], column.to_pylist())
+        return _converted(column)
+    try:
+        zone_of(kind.tz or "UTC")
+    except LookupError as error:
+        raise ValueError(
+            f"a column of type {kind} has a time zone that is not known here; write the times in UTC, or install the "
+            "package tzdata if the zone exists"
+        ) from error
     try:
         return _datetimes(column)
     except (OverflowError, ValueError) as error:
@@ -170,6 +177,34 @@ def to_list(column: pa.Array) -> list[object]:
         raise ValueError(
             f"a column of type {kind} has times from {least} to {greatest} UTC, which are not all within the years 1 "
             f"to 9999 of its zone; correct them, or leave the column out ({error})"
+        ) from error
+
+
+def named_values(table: pa.RecordBatch, index: int) -> list[object]:
+    """The values of the column with this index, as those of `to_list`. Raises `ValueError` that names the column.
+
+    >>> named_values(pa.record_batch({"carrier": ["UA"], "delay": [3]}), 1)
+    [3]
+    """
+    try:
+        return to_list(table.column(index))
+    except ValueError as error:
+        raise ValueError(f"column {table.schema.names[index]!r}: {error}") from error
+
+
+def _converted(column: pa.Array) -> list[object]:
+    """The values by Arrow's own conversion. Raises `ValueError` if Python or Arrow cannot have one of them."""
+    try:
+        return cast(list[object], column.to_pylist())
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"a column of type {column.type} has text that is not UTF-8; write it as binary, or leave the column out "
+            f"({error})"
+        ) from error
+    except (LookupError, OverflowError, ValueError) as error:
+        raise ValueError(
+            f"a column of type {column.type} has a value that Python does not have; correct it, or leave the column "
+            f"out ({error})"
         ) from error
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.lowlevel.columnar.arrow_arrays import dicts_of, of_numbers, to_list
+from headrace.lowlevel.columnar.arrow_arrays import dicts_of, named_values, of_numbers
 from headrace.lowlevel.records.record import Batch, KeyExtractor
 from headrace.lowlevel.stored_names import stored_as
 
@@ -143,7 +143,7 @@ class Single:
 
     def values(self, table: pa.RecordBatch) -> list[object]:
         """See `ValueSchema`."""
-        return to_list(table.column(self.column))
+        return named_values(table, self.column)
 
     def part(self, index: int) -> ValueSchema | None:
         """See `ValueSchema`."""

@@ -75,6 +75,8 @@ def check_range(stamps: Sequence[int], elements: Sequence[object]) -> None:
 
 def _field(element: object, name: str) -> object:
     if isinstance(element, dict):
+        if name not in element:
+            raise ValueError(f"row has no field {name!r}; it has {', '.join(map(str, element))}")
         return element[name]
     return getattr(element, name)
 

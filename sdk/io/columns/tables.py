@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_arrays import dicts_of, to_list
+from headrace.lowlevel.columnar.arrow_arrays import dicts_of, named_values
 from headrace.lowlevel.records.column_batch import ColumnBatch, Named, ValueSchema
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
@@ -389,7 +389,7 @@ def to_dicts(batch: pa.RecordBatch) -> list[dict[str, object]]:
     names = batch.schema.names
     if not names:
         return [{} for _ in range(batch.num_rows)]
-    return dicts_of(tuple(names), [to_list(column) for column in batch.columns])
+    return dicts_of(tuple(names), [named_values(batch, index) for index in range(batch.num_columns)])
 
 
 CONVERSION_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError)

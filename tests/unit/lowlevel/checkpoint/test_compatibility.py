@@ -148,12 +148,13 @@ REFUSED = {
     ),
     "rows for a sink that is gone": (
         {"new": topology(sinks={}), "undelivered": ["out"]},
-        "sink 'out' is gone, but the output of the last epoch may not have been delivered to the CallSink yet; run the "
-        "pipeline with it once more, or give these rows up: --allow_removed=out",
+        "sink 'out' is gone, but committed rows may not have been delivered to the CallSink yet: those of the last "
+        "epoch, and all in files that appear when the input has ended; run the pipeline with it to the end of its "
+        "input, or give these rows up: --allow_removed=out",
     ),
     "rows for another sink": (
         {"new": topology(sinks={"out": Printer(print)}), "undelivered": ["out"]},
-        "sink 'out' is a Printer, but the output",
+        "sink 'out' is a Printer, but committed rows",
     ),
     "what comes back as something else": (
         {"old": topology(names=[]), "new": topology(Sum()), "archived": archived(member(topology()))},

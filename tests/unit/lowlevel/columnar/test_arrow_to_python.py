@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.columnar import arrow_arrays
-from headrace.lowlevel.columnar.arrow_arrays import dicts_of, to_list
+from headrace.lowlevel.columnar.arrow_arrays import dicts_of, named_values, to_list
 
 NAMES = st.lists(st.text(), min_size=1, max_size=5, unique=True)
 
@@ -68,3 +68,28 @@ def test_times_of_day_with_nanoseconds_are_refused() -> None:
     assert to_list(whole) == whole.to_pylist()
     with pytest.raises(ValueError, match=re.escape("a column of type time64[ns] has times of day with nanoseconds")):
         to_list(pa.array([None, 1001], pa.time64("ns")))
+
+
+NOT_UTF_8 = pa.Array.from_buffers(
+    pa.string(), 1, [None, pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0])), pa.py_buffer(b"\xff")]
+)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array([-(2**31)], pa.date32()), "a column of type date32[day] has a value that Python does not have; "),
+        (pa.array([[2**62]], pa.list_(pa.timestamp("us"))), "has a value that Python does not have; correct it"),
+        (pa.array([[1]], pa.list_(pa.timestamp("us", "Nowhere/X"))), "has a value that Python does not have; correct"),
+        (pa.array([1], pa.timestamp("us", "Nowhere/X")), "has a time zone that is not known here; write the times"),
+        (pa.array([1, None], pa.timestamp("us", "Nowhere/X")), "has a time zone that is not known here; write the"),
+        (NOT_UTF_8, "a column of type string has text that is not UTF-8; write it as binary, or leave"),
+    ],
+    ids=["date", "nested", "nested zone", "zone", "zone with null", "text"],
+)
+def test_what_python_does_not_have_is_named_with_its_column(column: pa.Array, message: str) -> None:
+    """The message was that of Python's constructor alone, such as `date value out of range`."""
+    table = pa.RecordBatch.from_arrays([pa.array([1] * len(column)), column], names=["id", "at"])
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
+        named_values(table, 1)
+    assert str(error.value).startswith("column 'at': ")
