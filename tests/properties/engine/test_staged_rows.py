@@ -197,7 +197,7 @@ def test_texts_that_are_none_fail_in_the_task():
         pa.string(), 65, [None, pa.py_buffer(np.arange(66, dtype=np.int32)), pa.py_buffer(b"\xff" * 65)]
     )
     batch = ColumnBatch(pa.record_batch([broken], ["text"]), np.zeros(65, np.int64), Single(0))
-    with pytest.raises(UnicodeDecodeError):
+    with pytest.raises(ValueError, match=r"column 'text': a column of type string has text that is not UTF-8"):
         CallSink(print).stage(batch, 1, 0, "t")
 
 

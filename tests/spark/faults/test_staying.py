@@ -82,8 +82,8 @@ def undergo(folder: Path, faults: list[str], run: Tally) -> None:
 
 MOMENTS = ("sent", "staging", "first record", "answered", "plan", "last record", "commit", "deliver")
 ONE_OF_EACH = list(map("=".join, zip(staying.FAULTS, MOMENTS, strict=True)))
-QUICK = {"worker replaced", "executor killed", "driver stopped", "connection cut"}
-"""The faults after which something stays behind that must be refused, and those that take least time."""
+QUICK = {"worker replaced", "executor killed", "connection cut"}
+"""Faults that need no other driver: `test_zombies.py` has a replaced one, `test_driver_killed.py` a killed one."""
 
 
 def test_faults_of_several_kinds(tmp_path: Path, tally: Callable[[int], Tally]) -> None:

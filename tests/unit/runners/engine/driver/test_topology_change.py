@@ -245,12 +245,12 @@ REFUSED = {
     "rows that may not be delivered": (
         lambda: with_sink(counting(), CallSink(lambda epoch, rows: None)),
         counting,
-        "sink 'out' is gone, but the output of the last epoch",
+        "sink 'out' is gone, but committed rows may not have been delivered",
     ),
     "rows for another sink": (
         lambda: with_sink(counting(), CallSink(lambda epoch, rows: None)),
         lambda: with_sink(counting(), OtherSink(lambda epoch, rows: None)),
-        "sink 'out' is a OtherSink, but the output of the last epoch",
+        "sink 'out' is a OtherSink, but committed rows may not have been delivered",
     ),
     "productions under way": (
         lambda: with_echo(counting()),
