@@ -245,9 +245,8 @@ def cut(
         MissingFileError: A file is gone, and that is not allowed.
         ValueError: A begun file is shorter than it was.
     """
-    share = max(1, -(-limit // max(1, splits)))
     rest = deque(unread)
-    tasks = _Tasks(share)
+    tasks = _Tasks(share=max(1, -(-limit // max(1, splits))))
     while tasks.total < limit:
         if not rest:
             if (following := take()) is None:
@@ -255,21 +254,33 @@ def cut(
             rest.append(following)
         if format_.is_divided(rest[0].file):
             rest[0] = _as_it_is(rest[0], format_, changed)
-        found = _piece(format_, rest[0], min(share, limit - tasks.total), allow_missing)
-        if found is None:
-            gone = rest.popleft()
-            if not gone.offset:
-                missing(gone.file)
-            continue
-        piece, count, offset = found
-        tasks.add(piece, count)
-        if offset is None:
-            rest.popleft()
-        else:
-            rest[0] = replace(rest[0], offset=offset, mark="")
+        _cut_first(format_, rest, tasks, limit, allow_missing, missing)
     if rest and rest[0].offset and not rest[0].mark and format_.is_divided(rest[0].file):
         rest[0] = replace(rest[0], mark=_marked(format_, rest[0]))
     return tasks.splits(), tuple(rest)
+
+
+def _cut_first(
+    format_: FileFormat,
+    rest: deque[UnreadFile],
+    tasks: _Tasks,
+    limit: int,
+    allow_missing: bool,
+    missing: Callable[[MatchedFile], None],
+) -> None:
+    """Give a piece of the first file to the tasks. A file that is read to its end, or is gone, leaves the queue."""
+    found = _piece(format_, rest[0], min(tasks.share, limit - tasks.total), allow_missing)
+    if found is None:
+        gone = rest.popleft()
+        if not gone.offset:
+            missing(gone.file)
+        return
+    piece, count, offset = found
+    tasks.add(piece, count)
+    if offset is None:
+        rest.popleft()
+    else:
+        rest[0] = replace(rest[0], offset=offset, mark="")
 
 
 @dataclass
