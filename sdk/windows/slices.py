@@ -15,8 +15,8 @@ from headrace.sdk.windows.bounded import encode_interval
 from headrace.sdk.windows.standard_windows import fits_int64, window_start, window_start_array
 from headrace.sdk.windows.windowing import Windowing
 
-_LEAST = 4
-"""Average number of timestamps in a range from which on processing by ranges is faster."""
+_MANY = 64
+"""Number of timestamps from which on they are processed as an array."""
 
 
 class Slices(Protocol):
@@ -48,35 +48,16 @@ def slices_of(windowing: Windowing) -> Slices | None:
 
 
 def slice_starts(found: Slices, timestamps: Sequence[int]) -> Sequence[int]:
-    """The start of the slice of each timestamp, with any timestamps; equal starts are the same object.
+    """The start of the slice of each timestamp, with any timestamps.
 
     >>> slice_starts(slices_of(Windowing.of(FixedWindows(10))), [12_000_000, MIN_TIMESTAMP])
     [10000000, -9223372036860000000]
     """
     times = np.fromiter(timestamps, np.int64, len(timestamps))
-    if not len(times) or not found.reaches(times):
+    if len(times) < _MANY or not found.reaches(times):
         return list(map(found.start, timestamps))
     distinct, places = np.unique(found.starts(times), return_inverse=True)
     return list(map(distinct.tolist().__getitem__, places.reshape(-1).tolist()))
-
-
-def slice_ranges(found: Slices, timestamps: Sequence[int]) -> list[tuple[int, int, int]] | None:
-    """Ranges of consecutive timestamps in the same slice: start of the slice, first index, index after the last.
-
-    Return None if ranges have fewer than `_LEAST` timestamps on average, or if starts cannot be computed in 64 bits.
-
-    >>> slice_ranges(slices_of(Windowing.of(FixedWindows(10))), [1_000_000] * 6 + [12_000_000] * 2)
-    [(0, 0, 6), (10000000, 6, 8)]
-    """
-    times = np.asarray(timestamps, np.int64)
-    if not len(times) or not found.reaches(times):
-        return None
-    starts = found.starts(times)
-    changes = np.flatnonzero(starts[1:] != starts[:-1]) + 1
-    if len(changes) * _LEAST > len(times):
-        return None
-    firsts = np.concatenate([[0], changes])
-    return list(zip(starts[firsts].tolist(), firsts.tolist(), [*changes.tolist(), len(times)], strict=True))
 
 
 @stored_as("GlobalBuckets")

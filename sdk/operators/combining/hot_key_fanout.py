@@ -121,9 +121,10 @@ class Shards(RunsCombiner, BundleComputation):
         # The first payload has the number of records and of elements outside windows.
         payloads.append((None, None, arrivals.outside, 0, None, len(batch.values)))
         payloads += [(namespace.code, None, 0, number, None, 0) for namespace, number in arrivals.late]
-        for namespace, items, elements, lost, timestamps in arrivals.by_window:
-            accumulator = combine.compact(combine.add_inputs(combine.create_accumulator(), items))
-            payloads.append((namespace.code, accumulator, elements, lost, self._few(timestamps, watermark), 0))
+        for each in arrivals.by_window:
+            accumulator = combine.compact(combine.add_inputs(combine.create_accumulator(), each.items))
+            few = self._few(each.timestamps, watermark)
+            payloads.append((each.namespace.code, accumulator, each.elements, each.lost, few, 0))
         return payloads
 
     def _few(self, timestamps: list[int] | None, watermark: int) -> list[int] | None:

@@ -221,11 +221,11 @@ class KeyBundle:
 
     def _add(self, arrival: WindowInput) -> None:
         """Add elements to a window, and report them to its trigger."""
-        namespace, items, elements, lost, timestamps = arrival
+        namespace, items, elements, timestamps = arrival.namespace, arrival.items, arrival.elements, arrival.timestamps
         config, watermark = self._config, self._watermark
         state = self._windows.find_or_open(namespace)
         if state is None or state.progress is FINISHED:
-            self._drop(namespace, lost)
+            self._drop(namespace, arrival.lost)
             return
         state.add(elements)
         if watermark >= namespace.end or not config.quiet or state.progress is not None:

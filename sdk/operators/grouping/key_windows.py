@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from headrace.lowlevel.records.late_data import is_closed
@@ -77,7 +78,7 @@ class KeyWindows:
             if len(merged.parts) > 1 or merged.parts[0].code != merged.namespace.code:
                 self._join(merged)
             merged_into.update((part.code, merged.namespace) for part in merged.parts)
-        return [arrival._replace(namespace=merged_into[arrival.namespace.code]) for arrival in arrivals]
+        return [replace(arrival, namespace=merged_into[arrival.namespace.code]) for arrival in arrivals]
 
     def _mergeable(self, arrivals: list[WindowInput]) -> dict[bytes, WindowNamespace]:
         """The windows of the key that new elements may merge with, by code."""

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias, cast
 
 from headrace.lowlevel.records.column_block import LazyPairs
 from headrace.lowlevel.records.late_data import is_closed
 from headrace.sdk.model.element_form import GroupingInputForm
-from headrace.sdk.windows import BoundedWindow, FixedWindows, GlobalWindow, GlobalWindows, Sessions, SlidingWindows
+from headrace.sdk.windows import BoundedWindow, Sessions, SlidingWindows
 from headrace.sdk.windows import TimestampCombiner as Stamp
 from headrace.sdk.windows.bounded import decode_interval
-from headrace.sdk.windows.slices import FixedSlices, SlidingSlices, slice_ranges
-from headrace.sdk.windows.standard_windows import window_start, window_start_list
+from headrace.sdk.windows.slices import Slices, slice_starts, slices_of
 from headrace.sdk.windows.window_namespace import WindowNamespace, WindowNamespaces
 from headrace.sdk.windows.windowing import Windowing
 
 Times: TypeAlias = Sequence[int]
 _REMEMBERED = 10_000
 """Number of namespaces that a cache holds before it is emptied."""
-_MANY = 256
-"""Number of records of a key and bundle from which on timestamps are processed as an array."""
 
 
-class WindowInput(NamedTuple):
+@dataclass(slots=True)
+class WindowInput:
     """The elements of a bundle that belong to one window."""
 
     namespace: WindowNamespace
@@ -41,13 +39,28 @@ class WindowInput(NamedTuple):
     def as_members(self) -> WindowInput:
         """The same elements, each as a `Member`: with the code of the window in which it arrived."""
         code = self.namespace.code
-        return self._replace(items=[(item, code) for item in self.items])
+        return replace(self, items=[(item, code) for item in self.items])
 
-    def joined(self, other: WindowInput) -> WindowInput:
-        """These elements and others of the same window."""
-        times = None if other.timestamps is None else [*(self.timestamps or ()), *other.timestamps]
-        items = self.items + other.items
-        return WindowInput(self.namespace, items, self.elements + other.elements, self.lost + other.lost, times)
+
+def _put(
+    by_window: dict[bytes, WindowInput],
+    namespace: WindowNamespace,
+    items: Iterable[object],
+    elements: int,
+    lost: int,
+    timestamps: Iterable[int] | None,
+) -> None:
+    """Add elements to those of their window; `by_window` has the windows by code. Lists that are given are copied."""
+    found = by_window.get(namespace.code)
+    if found is None:
+        times = None if timestamps is None else list(timestamps)
+        by_window[namespace.code] = WindowInput(namespace, list(items), elements, lost, times)
+        return
+    found.items += items
+    found.elements += elements
+    found.lost += lost
+    if found.timestamps is not None and timestamps is not None:
+        found.timestamps += timestamps
 
 
 class Arrivals(NamedTuple):
@@ -75,9 +88,8 @@ def joined_arrivals(parts: Sequence[Arrivals]) -> Arrivals:
 def joined_by_window(arrivals: Sequence[WindowInput]) -> list[WindowInput]:
     """The same elements with one entry for each window."""
     by_window: dict[bytes, WindowInput] = {}
-    for arrival in arrivals:
-        before = by_window.get(arrival.namespace.code)
-        by_window[arrival.namespace.code] = arrival if before is None else before.joined(arrival)
+    for each in arrivals:
+        _put(by_window, each.namespace, each.items, each.elements, each.lost, each.timestamps)
     return list(by_window.values())
 
 
@@ -97,13 +109,11 @@ def sorter(windowing: Windowing, form: GroupingInputForm, namespaces: WindowName
         return _Sharded(namespaces)
     if form is GroupingInputForm.WINDOWED:
         return _Windowed(namespaces, timed)
-    kinds: dict[type, Callable[[], Sorter]] = {
-        FixedWindows: lambda: _Fixed(cast(FixedWindows, windowing.window_fn), namespaces, timed),
-        SlidingWindows: lambda: _Sliding(cast(SlidingWindows, windowing.window_fn), namespaces, timed),
-        GlobalWindows: lambda: _Global(namespaces, timed),
-        Sessions: lambda: _Sessions(cast(Sessions, windowing.window_fn), windowing, namespaces, timed),
-    }
-    return kinds.get(type(windowing.window_fn), lambda: _Assigned(windowing, namespaces, timed))()
+    if (slices := slices_of(windowing)) is not None:
+        return _Sliced(slices, LiftedNamespaces(windowing, namespaces), timed)
+    if type(windowing.window_fn) is Sessions:
+        return _Sessions(windowing.window_fn, windowing, namespaces, timed)
+    return _Assigned(windowing, namespaces, timed)
 
 
 _payload = cast(Callable[[object], object], itemgetter(1))
@@ -115,112 +125,33 @@ def payloads_of(pairs: Sequence[object]) -> list[object]:
     return pairs.seconds if isinstance(pairs, LazyPairs) else list(map(_payload, pairs))
 
 
-class _Global:
-    def __init__(self, namespaces: WindowNamespaces, timed: bool) -> None:
-        self._namespace = namespaces.of_window(GlobalWindow())
-        self._timed = timed
+class _Sliced:
+    """Sorts by windows that consist of slices: elements of one slice are in the same windows."""
+
+    def __init__(self, slices: Slices, namespaces: LiftedNamespaces, timed: bool) -> None:
+        self._slices, self._namespaces, self._timed = slices, namespaces, timed
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
-        count = len(values)
-        stamps = list(timestamps) if self._timed else None
-        return Arrivals([WindowInput(self._namespace, payloads_of(values), count, count, stamps)])
-
-
-class _Fixed:
-    def __init__(self, window_fn: FixedWindows, namespaces: WindowNamespaces, timed: bool) -> None:
-        self._size, self._offset = window_fn.size.micros, window_fn.offset.micros
-        self._slices = FixedSlices(window_fn)
-        self._namespaces = namespaces
-        self._timed = timed
-        self._known: dict[int, WindowNamespace] = {}
-
-    def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
-        size, offset = self._size, self._offset
-        oldest = min(timestamps, default=0)
-        start = window_start(oldest, size, offset)
-        if values and max(timestamps) < start + size:
-            # One window has all records; this is usual, as most keys have few records.
-            count, stamps = len(values), list(timestamps) if self._timed else None
-            return Arrivals([WindowInput(self._namespace(start), payloads_of(values), count, count, stamps)])
-        stamps_of = _by_start(timestamps, size, offset) if self._timed else {}
-        return Arrivals(
-            [
-                WindowInput(self._namespace(start), items, len(items), len(items), stamps_of.get(start))
-                for start, items in self._by_window(values, timestamps).items()
-            ]
-        )
-
-    def _by_window(self, values: Sequence[object], timestamps: Times) -> dict[int, list[object]]:
-        size, offset = self._size, self._offset
-        items: dict[int, list[object]] = defaultdict(list)
-        ranges = slice_ranges(self._slices, timestamps) if len(values) >= _MANY else None
-        if ranges is None:
-            pairs = cast("Sequence[tuple[object, object]]", values)
-            for (_, payload), start in zip(pairs, window_start_list(timestamps, size, offset), strict=True):
-                items[start].append(payload)
-            return items
-        payloads = payloads_of(values)
-        for start, first, stop in ranges:
-            items[start] += payloads[first:stop]
-        return items
-
-    def _namespace(self, start: int) -> WindowNamespace:
-        namespace = self._known.get(start)
-        if namespace is None:
-            if len(self._known) > _REMEMBERED:
-                self._known.clear()
-            namespace = self._known[start] = self._namespaces.of_interval(start, start + self._size)
-        return namespace
-
-
-def _by_start(timestamps: Times, size: int, offset: int) -> dict[int, list[int]]:
-    stamps: dict[int, list[int]] = defaultdict(list)
-    for timestamp, start in zip(timestamps, window_start_list(timestamps, size, offset), strict=True):
-        stamps[start].append(timestamp)
-    return stamps
-
-
-class _Sliding:
-    """Sorts by sliding windows; elements of one slice are in the same windows."""
-
-    def __init__(self, window_fn: SlidingWindows, namespaces: WindowNamespaces, timed: bool) -> None:
-        self._fn = window_fn
-        self._slices = SlidingSlices(window_fn)
-        self._namespaces = namespaces
-        self._timed = timed
-
-    def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
-        size = self._fn.size.micros
-        by_window: dict[int, WindowInput] = {}
-        outside = 0
-        for group, stamps in self._by_slice(values, timestamps):
-            starts = self._fn.starts(stamps[0])
-            lost = len(group)
-            if not starts:
-                outside += lost
-            for start in starts:
-                entry = by_window.get(start)
-                if entry is None:
-                    namespace = self._namespaces.of_interval(start, start + size)
-                    by_window[start] = WindowInput(
-                        namespace, list(group), len(group), lost, list(stamps) if self._timed else None
-                    )
-                else:
-                    entry.items.extend(group)
-                    if entry.timestamps is not None:
-                        entry.timestamps.extend(stamps)
-                    by_window[start] = entry._replace(elements=entry.elements + len(group), lost=entry.lost + lost)
+        by_window: dict[bytes, WindowInput] = {}
+        for start, (payloads, stamps) in self._by_slice(values, timestamps).items():
+            lost = len(payloads)
+            for namespace in self._namespaces.of(self._slices.code(start)):
+                _put(by_window, namespace, payloads, len(payloads), lost, stamps if self._timed else None)
                 lost = 0
-        return Arrivals(list(by_window.values()), outside=outside)
+        return Arrivals(list(by_window.values()))
 
-    def _by_slice(self, values: Sequence[object], timestamps: Times) -> list[tuple[list[object], list[int]]]:
-        """The payloads and timestamps of the elements of each slice."""
-        slices: dict[int, tuple[list[object], list[int]]] = {}
-        for value, timestamp in zip(values, timestamps, strict=True):
-            group = slices.setdefault(self._slices.start(timestamp), ([], []))
-            group[0].append(_payload(value))
-            group[1].append(timestamp)
-        return list(slices.values())
+    def _by_slice(self, values: Sequence[object], timestamps: Times) -> dict[int, tuple[list[object], list[int]]]:
+        """The payloads and timestamps of the elements of each slice, by the slice's start."""
+        payloads, start_of = payloads_of(values), self._slices.start
+        if payloads and (only := start_of(min(timestamps))) == start_of(max(timestamps)):
+            # One slice has all records; this is usual, as most keys have few records.
+            return {only: (payloads, list(timestamps))}
+        by_slice: dict[int, tuple[list[object], list[int]]] = {}
+        for start, payload, timestamp in zip(slice_starts(self._slices, timestamps), payloads, timestamps, strict=True):
+            in_slice = by_slice.setdefault(start, ([], []))
+            in_slice[0].append(payload)
+            in_slice[1].append(timestamp)
+        return by_slice
 
 
 class _Sessions:
@@ -272,7 +203,7 @@ class _Exploded:
     def collect(
         self, payloads: Sequence[object], timestamps: Times, windows: Sequence[Sequence[BoundedWindow]]
     ) -> Arrivals:
-        by_window: dict[bytes, tuple[WindowNamespace, list[object], list[int], list[int]]] = {}
+        by_window: dict[bytes, WindowInput] = {}
         outside = 0
         for payload, timestamp, assigned in zip(payloads, timestamps, windows, strict=True):
             namespaces = [self._namespaces.of_window(window) for window in assigned]
@@ -281,17 +212,9 @@ class _Exploded:
                 continue
             final = max(namespaces, key=lambda namespace: namespace.closes) if len(namespaces) > 1 else namespaces[0]
             for namespace in namespaces:
-                _, items, lost, stamps = by_window.setdefault(namespace.code, (namespace, [], [], []))
-                items.append(payload)
-                lost.append(namespace is final)
-                stamps.append(timestamp)
-        return Arrivals(
-            [
-                WindowInput(namespace, items, len(items), sum(lost), stamps if self._timed else None)
-                for namespace, items, lost, stamps in by_window.values()
-            ],
-            outside=outside,
-        )
+                stamps = (timestamp,) if self._timed else None
+                _put(by_window, namespace, (payload,), 1, namespace is final, stamps)
+        return Arrivals(list(by_window.values()), outside=outside)
 
 
 class _Windowed(_Exploded):
@@ -344,24 +267,15 @@ class _Lifted:
         self._namespaces = LiftedNamespaces(windowing, namespaces)
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
-        by_window: dict[bytes, tuple[WindowNamespace, list[object], list[int], list[int]]] = {}
+        by_window: dict[bytes, WindowInput] = {}
         lifted = cast("Sequence[tuple[object, tuple[bytes, object, int, int]]]", values)
         folded = -len(values)
         for _, (code, accumulator, elements, lost) in lifted:
             folded += elements
             for namespace in self._namespaces.of(code):
-                _, accumulators, counts, losses = by_window.setdefault(namespace.code, (namespace, [], [], []))
-                accumulators.append(accumulator)
-                counts.append(elements)
-                losses.append(lost)
+                _put(by_window, namespace, (accumulator,), elements, lost, None)
                 lost = 0
-        return Arrivals(
-            [
-                WindowInput(namespace, accumulators, sum(counts), sum(losses), None)
-                for namespace, accumulators, counts, losses in by_window.values()
-            ],
-            folded=folded,
-        )
+        return Arrivals(list(by_window.values()), folded=folded)
 
 
 _ShardPayload: TypeAlias = tuple[bytes | None, object, int, int, list[int] | None, int]
@@ -385,11 +299,6 @@ class _Sharded:
                 outside += elements
             elif not elements:
                 late.append((self._namespaces.of_code(code), lost))
-            elif (entry := by_window.get(code)) is None:
-                by_window[code] = WindowInput(self._namespaces.of_code(code), [accumulator], elements, lost, stamps)
             else:
-                entry.items.append(accumulator)
-                if entry.timestamps is not None and stamps is not None:
-                    entry.timestamps.extend(stamps)
-                by_window[code] = entry._replace(elements=entry.elements + elements, lost=entry.lost + lost)
+                _put(by_window, self._namespaces.of_code(code), (accumulator,), elements, lost, stamps)
         return Arrivals(list(by_window.values()), late, outside, folded)

@@ -139,9 +139,9 @@ class ColumnGroupByKey(IntervalComputation):
             arrivals = self._sort(block.values[begin:end], block.timestamps[begin:end], context.watermark_before)
             if arrivals.outside:
                 context.count(OUTSIDE_WINDOWS, arrivals.outside)
-            for namespace, items, elements, lost, _ in arrivals.by_window:
-                numbers.append((owner, namespace.start, namespace.end, elements, lost))
-                lists.append(items)
+            for each in arrivals.by_window:
+                numbers.append((owner, each.namespace.start, each.namespace.end, each.elements, each.lost))
+                lists.append(each.items)
         owners, starts, ends, counts, losses = np.array(numbers, np.int64).reshape(-1, 5).T
         return _Arrived(owners, starts, ends, counts, losses, ValueLists(lists))
 
