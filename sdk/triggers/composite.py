@@ -29,6 +29,10 @@ class Composite(Trigger):
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), self.triggers
 
+    @property
+    def _subtriggers(self) -> tuple[Trigger, ...]:
+        return self.triggers
+
     def each(self, progress: Progress) -> Iterator[tuple[Trigger, Progress]]:
         """Pairs of each trigger and its progress."""
         return zip(self.triggers, self.parts(progress), strict=True)
@@ -51,16 +55,6 @@ class Composite(Trigger):
     def continuation(self) -> Trigger:
         """The same composite of the triggers' continuations."""
         return type(self)(*(trigger.continuation() for trigger in self.triggers))
-
-    @property
-    def needs_values(self) -> bool:
-        """Whether one of the triggers needs values."""
-        return any(trigger.needs_values for trigger in self.triggers)
-
-    @property
-    def uses_wall_time(self) -> bool:
-        """Whether one of the triggers uses wall time."""
-        return any(trigger.uses_wall_time for trigger in self.triggers)
 
 
 def joined(parts: Iterable[Progress], *, finished: bool) -> Progress:
@@ -93,12 +87,35 @@ class Parallel(Composite):
     def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
         """Merge the progress of each trigger separately."""
         columns = zip(*(self.parts(part) for part in parts), strict=True)
-        merged = [trigger.on_merge(column, moment) for trigger, column in zip(self.triggers, columns, strict=True)]
-        return joined(merged, finished=self._ends([part is FINISHED for part in merged]))
+        return self._joined(
+            [trigger.on_merge(column, moment) for trigger, column in zip(self.triggers, columns, strict=True)]
+        )
 
-    def _ends(self, finished: Sequence[bool]) -> bool:
-        """Whether this trigger has finished, from whether each of its triggers has."""
-        raise TypeError(f"{type(self).__name__} does not say when it has finished")
+    def should_fire(self, progress: Progress, moment: Moment) -> bool:
+        """Whether enough triggers are ready to fire or have finished."""
+        return progress is not FINISHED and self._enough(
+            part is FINISHED or trigger.should_fire(part, moment) for trigger, part in self.each(progress)
+        )
+
+    def on_fire(self, progress: Progress, moment: Moment) -> Progress:
+        """The progress after the firing of the triggers that are ready; the other triggers keep their progress."""
+        return self._joined(
+            [
+                trigger.on_fire(part, moment) if trigger.should_fire(part, moment) else part
+                for trigger, part in self.each(progress)
+            ]
+        )
+
+    def may_finish(self, allowed_lateness_us: int) -> bool:
+        """Whether enough triggers may finish."""
+        return self._enough(trigger.may_finish(allowed_lateness_us) for trigger in self.triggers)
+
+    def _enough(self, flags: Iterable[bool]) -> bool:
+        """Whether this trigger is ready, or has finished, from whether each of its triggers is or has."""
+        raise TypeError(f"{type(self).__name__} does not say how many of its triggers must be ready")
+
+    def _joined(self, parts: Sequence[Progress]) -> Progress:
+        return joined(parts, finished=self._enough(part is FINISHED for part in parts))
 
 
 @named("AfterAny")
@@ -113,26 +130,8 @@ class AfterAny(Parallel):
     True
     """
 
-    def should_fire(self, progress: Progress, moment: Moment) -> bool:
-        """Whether one of the triggers is ready to fire."""
-        return progress is not FINISHED and any(
-            trigger.should_fire(part, moment) for trigger, part in self.each(progress)
-        )
-
-    def on_fire(self, progress: Progress, moment: Moment) -> Progress:
-        """The progress after the firing of the triggers that are ready; the other triggers keep their progress."""
-        parts = [
-            trigger.on_fire(part, moment) if trigger.should_fire(part, moment) else part
-            for trigger, part in self.each(progress)
-        ]
-        return joined(parts, finished=self._ends([part is FINISHED for part in parts]))
-
-    def may_finish(self, allowed_lateness_us: int) -> bool:
-        """Whether one of the triggers may finish."""
-        return any(trigger.may_finish(allowed_lateness_us) for trigger in self.triggers)
-
-    def _ends(self, finished: Sequence[bool]) -> bool:
-        return any(finished)
+    def _enough(self, flags: Iterable[bool]) -> bool:
+        return any(flags)
 
 
 @named("AfterAll")
@@ -148,23 +147,8 @@ class AfterAll(Parallel):
     (False, True)
     """
 
-    def should_fire(self, progress: Progress, moment: Moment) -> bool:
-        """Whether each trigger is ready to fire or has finished."""
-        return progress is not FINISHED and all(
-            part is FINISHED or trigger.should_fire(part, moment) for trigger, part in self.each(progress)
-        )
-
-    def on_fire(self, progress: Progress, moment: Moment) -> Progress:
-        """The progress after the firing of all triggers that have not finished."""
-        parts = [part if part is FINISHED else trigger.on_fire(part, moment) for trigger, part in self.each(progress)]
-        return joined(parts, finished=self._ends([part is FINISHED for part in parts]))
-
-    def may_finish(self, allowed_lateness_us: int) -> bool:
-        """Whether all triggers may finish."""
-        return all(trigger.may_finish(allowed_lateness_us) for trigger in self.triggers)
-
-    def _ends(self, finished: Sequence[bool]) -> bool:
-        return all(finished)
+    def _enough(self, flags: Iterable[bool]) -> bool:
+        return all(flags)
 
 
 @named("Repeatedly")
@@ -228,14 +212,8 @@ class Repeatedly(Trigger):
         return self.underlying.quiet_until_end
 
     @property
-    def needs_values(self) -> bool:
-        """Whether the repeated trigger needs values."""
-        return self.underlying.needs_values
-
-    @property
-    def uses_wall_time(self) -> bool:
-        """Whether the repeated trigger uses wall time."""
-        return self.underlying.uses_wall_time
+    def _subtriggers(self) -> tuple[Trigger, ...]:
+        return (self.underlying,)
 
 
 def _anew(progress: Progress) -> Progress:

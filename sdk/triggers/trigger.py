@@ -143,12 +143,35 @@ class Trigger(ABC):
     @property
     def needs_values(self) -> bool:
         """Whether `on_elements` reads the values; if not, they may be combined before the shuffle."""
-        return False
+        return any(trigger.needs_values for trigger in self._subtriggers)
 
     @property
     def uses_wall_time(self) -> bool:
         """Whether `wake_at` may return a time."""
-        return False
+        return any(trigger.uses_wall_time for trigger in self._subtriggers)
+
+    @property
+    def _subtriggers(self) -> tuple[Trigger, ...]:
+        """The triggers that this one is made of."""
+        return ()
+
+
+class Stateless(Trigger):
+    """Base class of triggers that remember nothing of a window."""
+
+    __slots__ = ()
+
+    def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
+        """None: elements do not matter."""
+        return None
+
+    def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
+        """None: there is nothing to merge."""
+        return None
+
+    def on_fire(self, progress: Progress, moment: Moment) -> Progress:
+        """None: the trigger may fire again."""
+        return None
 
 
 def require_trigger(owner: str, given: object) -> None:

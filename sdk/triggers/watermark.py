@@ -7,33 +7,21 @@ from dataclasses import dataclass
 
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.triggers.composite import Repeatedly
-from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger, require_trigger
+from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Stateless, Trigger, require_trigger
 
 
 @named("DefaultTrigger")
 @dataclass(frozen=True, slots=True)
-class DefaultTrigger(Trigger):
+class DefaultTrigger(Stateless):
     """Fires when the watermark reaches the end of the window, and after that for each bundle with late elements.
 
     >>> [DefaultTrigger().should_fire(None, Moment(end=60, watermark=watermark, wall_time=0)) for watermark in (59, 60)]
     [False, True]
     """
 
-    def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
-        """Return None: this trigger has no progress."""
-        return None
-
-    def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
-        """Return None: this trigger has no progress."""
-        return None
-
     def should_fire(self, progress: Progress, moment: Moment) -> bool:
         """Whether the watermark has reached the end of the window."""
         return moment.past_end
-
-    def on_fire(self, progress: Progress, moment: Moment) -> Progress:
-        """Return None: this trigger never finishes."""
-        return None
 
     def has_ontime_pane(self) -> bool:
         """Return True."""
@@ -155,14 +143,8 @@ class AfterWatermark(Trigger):
         return self.early is None
 
     @property
-    def needs_values(self) -> bool:
-        """Whether the early or the late trigger needs values."""
-        return any(part.needs_values for part in (self.early, self.late) if part)
-
-    @property
-    def uses_wall_time(self) -> bool:
-        """Whether the early or the late trigger uses wall time."""
-        return any(part.uses_wall_time for part in (self.early, self.late) if part)
+    def _subtriggers(self) -> tuple[Trigger, ...]:
+        return tuple(part for part in (self.early, self.late) if part)
 
 
 def _repeated(trigger: Trigger | None) -> Trigger | None:
