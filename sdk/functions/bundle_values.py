@@ -13,8 +13,7 @@ from typing import cast
 
 from headrace.sdk.functions.arguments import Arguments, Constant, ContextArgument, Given, Source
 from headrace.sdk.functions.declarations import DeclaredState
-from headrace.sdk.functions.do_fn import DoFn, FunctionDoFn
-from headrace.sdk.functions.exception_guard import GuardedOutputs
+from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.functions.lifecycle import TAG, BundleFinalizer, Finalizers
 from headrace.sdk.model.special_outputs import TaggedOutput
 
@@ -39,7 +38,6 @@ class WithBundleValues(DoFn):
 
     def __init__(self, fn: DoFn, sources: Sequence[ContextArgument | Given]) -> None:
         self._fn, self._sources = fn, tuple(sources)
-        self._process = GuardedOutputs(fn) if isinstance(fn, FunctionDoFn) else fn.process
         self._values: list[object] = [None] * len(self._sources)
         self._finalizer, self._finalizers = BundleFinalizer(), Finalizers(fn.default_label())
         self.handles_retractions = fn.handles_retractions
@@ -90,7 +88,7 @@ class WithBundleValues(DoFn):
 
     def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
         """Outputs of an element, and the callbacks that were registered for it."""
-        return self._call(self._process, *args, **kwargs)
+        return self._call(self._fn.process, *args, **kwargs)
 
     def _call(
         self, method: Callable[..., Iterable[object] | None], *args: object, **kwargs: object

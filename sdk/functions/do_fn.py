@@ -231,6 +231,12 @@ class FunctionDoFn(DoFn):
         """The function's name."""
         return label_of(self.function)
 
+    def _result(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        """What the function returns for an element and further arguments."""
+        if self.spread:
+            args = (*cast("Iterable[object]", args[0]), *args[1:])
+        return self.function(*args, **kwargs)
+
 
 class FlatMapFn(FunctionDoFn):
     """Puts out what the function's result holds."""
@@ -239,7 +245,7 @@ class FlatMapFn(FunctionDoFn):
 
     def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
         """Outputs of an element."""
-        return cast("Iterable[object] | None", self.function(*args, **kwargs))
+        return cast("Iterable[object] | None", self._result(args, kwargs))
 
 
 class MapFn(FunctionDoFn):
@@ -249,7 +255,7 @@ class MapFn(FunctionDoFn):
 
     def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
         """Outputs of an element."""
-        return [self.function(*args, **kwargs)]
+        return [self._result(args, kwargs)]
 
 
 class FilterFn(FunctionDoFn):
@@ -259,7 +265,7 @@ class FilterFn(FunctionDoFn):
 
     def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
         """Outputs of an element."""
-        return [args[0]] if self.function(*args, **kwargs) else []
+        return [args[0]] if self._result(args, kwargs) else []
 
 
 class MapTupleFn(MapFn):

@@ -19,7 +19,7 @@ from typing import TypeAlias, TypeVar, cast
 from headrace.lowlevel import metric
 from headrace.lowlevel.metric import Collector, MetricValues
 from headrace.lowlevel.topology import nodes
-from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, FunctionDoFn, MapFn
+from headrace.sdk.functions.do_fn import DoFn, FlatMapFn, FunctionDoFn
 from headrace.sdk.model.special_outputs import TaggedOutput
 from headrace.sdk.windows import BoundedWindow
 
@@ -105,31 +105,12 @@ class GuardedFn(FlatMapFn):
     """A guarded function."""
 
     def __init__(self, fn: FunctionDoFn, rules: GuardRules) -> None:
-        super().__init__(Guard(GuardedOutputs(fn), rules))
+        super().__init__(Guard(fn.process, rules))
         self._label = fn.default_label()
 
     def default_label(self) -> str:
         """That of the function."""
         return self._label
-
-
-class GuardedOutputs:
-    """The outputs of a `FunctionDoFn` for an element, by the same rules as the engine's."""
-
-    def __init__(self, fn: FunctionDoFn) -> None:
-        self._function, self._spread = fn.function, fn.spread
-        self._is_map, self._is_filter = isinstance(fn, MapFn), isinstance(fn, FilterFn)
-
-    def __call__(self, *args: object, **kwargs: object) -> Iterable[object]:
-        """The outputs for an element and further arguments."""
-        if self._spread:
-            args = (*cast("Iterable[object]", args[0]), *args[1:])
-        result = self._function(*args, **kwargs)
-        if self._is_map:
-            return [result]
-        if self._is_filter:
-            return [args[0]] if result else []
-        return cast("Iterable[object]", result)
 
 
 class GuardedDoFn(DoFn):

@@ -26,7 +26,7 @@ from headrace.sdk.functions.arguments import (
     Source,
 )
 from headrace.sdk.functions.declarations import Splitting
-from headrace.sdk.functions.do_fn import DoFn, FunctionDoFn
+from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
 from headrace.sdk.model.special_outputs import SPECIAL, TaggedOutput, TimestampedValue, WindowedValue, converted
 from headrace.sdk.operators.splittable.work_item import Element
@@ -129,7 +129,6 @@ class ProcessInvoker:
     ) -> None:
         self._label, self._fn, self._arguments, self._splitting = label, fn, arguments, splitting
         self._outputs, self._allowance = outputs, allowance
-        self._is_spread = isinstance(fn, FunctionDoFn) and fn.spread
 
     def process(self, element: Element, restriction: object, state: object) -> list[Residual]:
         """Process an element with a restriction; returns what is left for later.
@@ -174,8 +173,6 @@ class ProcessInvoker:
             return estimator if isinstance(source, EstimatorArgument) else _argument(source, element)
 
         positional = [argument(source) for source in self._arguments.positional]
-        if self._is_spread:
-            positional[:1] = cast("Iterable[object]", element.value)
         return self._fn.process(*positional, **{name: argument(source) for name, source in self._arguments.named})
 
     def _take(self, element: Element, results: object, estimator: ThreadsafeWatermarkEstimator | None) -> None:

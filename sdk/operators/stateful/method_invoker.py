@@ -32,14 +32,11 @@ class Call:
     Args:
         method: The method.
         arguments: Sources of the arguments.
-        spread: Whether the items of the element are passed as separate arguments.
     """
 
-    def __init__(self, method: Callable[..., object], arguments: Arguments, spread: bool = False) -> None:
-        self.method = _spreading(method) if spread else method
-        if not spread:
-            arguments = _in_order(method, arguments)
-        self.convert, arguments = _without_conversion(arguments)
+    def __init__(self, method: Callable[..., object], arguments: Arguments) -> None:
+        self.method = method
+        self.convert, arguments = _without_conversion(_in_order(method, arguments))
         """What makes the method's elements of the engine's; None if they are the same."""
         self._positions = [(i, s) for i, s in enumerate(arguments.positional) if _is_by_element(s)]
         self._names = [(name, source) for name, source in arguments.named if _is_by_element(source)]
@@ -184,10 +181,3 @@ def _of_timer(source: Source, fires_at: int, dynamic_tag: str) -> object:
     if isinstance(source, Converted):
         return source.convert(_of_timer(source.source, fires_at, dynamic_tag))
     return dynamic_tag if source is Given.DYNAMIC_TIMER_TAG else Timestamp.of_micros(fires_at)
-
-
-def _spreading(method: Callable[..., object]) -> Callable[..., object]:
-    def spread(element: tuple[object, ...], *rest: object, **named: object) -> object:
-        return method(*element, *rest, **named)
-
-    return spread

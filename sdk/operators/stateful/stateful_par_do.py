@@ -22,7 +22,7 @@ from headrace.lowlevel.user_errors import failed_step
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.functions.arguments import Arguments
 from headrace.sdk.functions.declarations import DeclaredState
-from headrace.sdk.functions.do_fn import DoFn, FunctionDoFn
+from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.functions.lifecycle import call_hook, start_bundle
 from headrace.sdk.model.element_form import ElementForm
 from headrace.sdk.model.panes import PaneInfo
@@ -130,7 +130,7 @@ class _LiveFn:
         self._label = plan.label
         self._fires_rest = plan.is_bounded and plan.declared_state.uses_wall_time
         self._declared_state = declared_state
-        self._process = Call(fn.process, plan.arguments, isinstance(fn, FunctionDoFn) and fn.spread)
+        self._process = Call(fn.process, plan.arguments)
         callbacks = declared_state.callbacks.items()
         self._on_timer = {name: Call(getattr(fn, callback.method), callback.arguments) for name, callback in callbacks}
         self._outputs = Outputs(plan.outputs, plan.windowing)
