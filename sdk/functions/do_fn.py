@@ -187,6 +187,10 @@ class DoFn(WithTypeHints):
     def teardown(self) -> None:
         """Called when the run is over, once for each `setup`; not in a process that is killed."""
 
+    def has_teardown(self) -> bool:
+        """Whether `teardown` does anything."""
+        return type(self).teardown is not DoFn.teardown
+
     if TYPE_CHECKING:
         # To type checkers a method of any parameters will do.
         process: Callable[..., Iterable[object] | None]

@@ -9,16 +9,18 @@ may be called again.
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import count
-from typing import ClassVar, Protocol, TypeVar, cast
+from typing import ClassVar, Generic, Protocol, TypeVar, cast
 from uuid import uuid4
 
 import cloudpickle
 
-from headrace.lowlevel.code_pickling import ShippingError
+from headrace.lowlevel.code_pickling import ShippingError, shipped
 from headrace.lowlevel.metric import at
+from headrace.lowlevel.records.record import Emit
 from headrace.lowlevel.user_errors import failed_step
 from headrace.sdk.model.special_outputs import TaggedOutput, WindowedValue
 
@@ -63,6 +65,9 @@ class HasLifecycle(Protocol):
     def teardown(self) -> None:
         """Called once, after everything else."""
 
+    def has_teardown(self) -> bool:
+        """Whether `teardown` does anything."""
+
 
 def set_up(parts: Iterable[tuple[str, HasLifecycle]]) -> ExitStack:
     """Set up functions, each given with the label of its step; returns a stack that tears them down in reverse order.
@@ -74,6 +79,76 @@ def set_up(parts: Iterable[tuple[str, HasLifecycle]]) -> ExitStack:
             call_hook(label, part.setup)
             ending.callback(call_hook, label, part.teardown, "what is committed stays")
         return ending.pop_all()
+
+
+class LiveFunctions(Protocol):
+    """The functions of a computation in one process."""
+
+    def start_bundle(self) -> None:
+        """Start a bundle in every function."""
+
+    def finish_bundle(self, emit: Emit) -> None:
+        """Finish the bundle of every function, and send what they put out."""
+
+
+PlanT = TypeVar("PlanT")
+LiveT = TypeVar("LiveT", bound=LiveFunctions)
+
+
+class RunsPlan(ABC, Generic[PlanT, LiveT]):
+    """Mixin of computations that run the functions of a plan.
+
+    Args:
+        name: The step or stage, for errors.
+        plan: The functions; only this is shipped. Copies of them are set up, so that they stay as they were written.
+    """
+
+    _live: LiveT | None = None
+    _ending: ExitStack | None = None
+
+    def __init__(self, name: str, plan: PlanT) -> None:
+        self.name, self.plan = name, plan
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_live": None, "_ending": None}
+
+    @abstractmethod
+    def make_live(self, plan: PlanT) -> LiveT:
+        """The functions of a copy of the plan."""
+
+    @abstractmethod
+    def functions(self, plan: PlanT) -> Iterable[tuple[str, HasLifecycle]]:
+        """The functions to set up and tear down, each with the label of its step."""
+
+    @property
+    def live(self) -> LiveT:
+        """The copies of the functions in this process."""
+        assert self._live is not None, "setup() comes first"
+        return self._live
+
+    def setup(self) -> None:
+        """Set up copies of the functions."""
+        plan = shipped(self.plan, self.name)
+        self._live = self.make_live(plan)
+        self._ending = set_up(self.functions(plan))
+
+    def teardown(self) -> None:
+        """Tear down all functions, even if some teardowns fail, and drop the copies."""
+        self._live, ending, self._ending = None, self._ending, None
+        if ending is not None:
+            ending.close()
+
+    def has_teardown(self) -> bool:
+        """Whether one of the functions defines a teardown."""
+        return any(function.has_teardown() for _, function in self.functions(self.plan))
+
+    def start_bundle(self) -> None:
+        """Start a bundle in every function."""
+        self.live.start_bundle()
+
+    def finish_bundle(self, emit: Emit) -> None:
+        """Finish the bundle of every function, and send what they put out."""
+        self.live.finish_bundle(emit)
 
 
 def last_outputs(outputs: object) -> Iterator[tuple[str | None, WindowedValue]]:

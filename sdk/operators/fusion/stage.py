@@ -5,13 +5,11 @@ from __future__ import annotations
 import linecache
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 from traceback import walk_tb
 from types import TracebackType
 from typing import cast
 
-from headrace.lowlevel.code_pickling import shipped
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.records.column_batch import ColumnBatch
@@ -21,8 +19,8 @@ from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.lowlevel.user_errors import failed_step, packed
 from headrace.sdk.expressions.expression_tree import COLUMN_EXPRESSION
 from headrace.sdk.functions.changelog import ChangelogFn
-from headrace.sdk.functions.do_fn import ColumnDoFn, DoFn
-from headrace.sdk.functions.lifecycle import call_hook, last_outputs, set_up, start_bundle
+from headrace.sdk.functions.do_fn import ColumnDoFn
+from headrace.sdk.functions.lifecycle import HasLifecycle, RunsPlan, call_hook, last_outputs, start_bundle
 from headrace.sdk.model.element_form import ElementForm, plain_form
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, is_retraction
 from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, WindowedValue, converted
@@ -42,7 +40,7 @@ Windows = tuple[BoundedWindow, ...]
 
 
 @named("Stage")
-class Stage(InlineComputation):
+class Stage(RunsPlan[StagePlan, "_LiveStage"], InlineComputation):
     """The element-wise steps on one collection, up to the streams by which elements leave.
 
     A batch runs through one generated loop, or through the steps as columns.
@@ -52,30 +50,13 @@ class Stage(InlineComputation):
         plan: The steps; only this is shipped.
     """
 
-    def __init__(self, name: str, plan: StagePlan) -> None:
-        self.name = name
-        self.plan = plan
-        self._live: _LiveStage | None = None
-        self._ending: ExitStack | None = None
+    def make_live(self, plan: StagePlan) -> _LiveStage:
+        """See `RunsPlan`."""
+        return _LiveStage(self.name, plan)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"name": self.name, "plan": self.plan, "_live": None, "_ending": None}
-
-    def setup(self) -> None:
-        """Set copies of the steps' functions up, so that the functions in the plan stay as they were written."""
-        plan = shipped(self.plan, self.name)
-        self._live = _LiveStage(self.name, plan)
-        self._ending = set_up((step.label, step.fn) for step in plan.element_steps())
-
-    def teardown(self) -> None:
-        """Tear all of the steps' functions down, even if some teardowns fail, and drop the copies."""
-        self._live, ending, self._ending = None, self._ending, None
-        if ending is not None:
-            ending.close()
-
-    def has_teardown(self) -> bool:
-        """Whether the function of a step defines `teardown`."""
-        return any(type(step.fn).teardown is not DoFn.teardown for step in self.plan.element_steps())
+    def functions(self, plan: StagePlan) -> list[tuple[str, HasLifecycle]]:
+        """The functions of the steps."""
+        return [(step.label, step.fn) for step in plan.element_steps()]
 
     def weak_streams(self, outputs: frozenset[str], weak_inputs: frozenset[str]) -> frozenset[str]:
         """Outputs of functions without `strong_productions`, and weak inputs that pass through."""
@@ -103,20 +84,9 @@ class Stage(InlineComputation):
         """Whether a step puts out elements at the end of a bundle, which depend on several records."""
         return any(step.finishes() for step in self.plan.element_steps())
 
-    def start_bundle(self) -> None:
-        """Start a bundle in every step."""
-        assert self._live is not None, "setup() comes first"
-        self._live.start_bundle()
-
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
         """Run a batch of an input stream through all steps."""
-        assert self._live is not None, "setup() comes first"
-        self._live.run(0, self.plan.entries[stream], batch, emit)
-
-    def finish_bundle(self, emit: Emit) -> None:
-        """Finish the bundle in every step; elements that a step puts out go through the steps behind it."""
-        assert self._live is not None, "setup() comes first"
-        self._live.finish_bundle(emit)
+        self.live.run(0, self.plan.entries[stream], batch, emit)
 
 
 class _LiveStage:

@@ -19,11 +19,10 @@ from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.topology.computation import Context
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.lowlevel.user_errors import failed_step
-from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.functions.arguments import Arguments
 from headrace.sdk.functions.declarations import DeclaredState
 from headrace.sdk.functions.do_fn import DoFn
-from headrace.sdk.functions.lifecycle import call_hook, start_bundle
+from headrace.sdk.functions.lifecycle import HasLifecycle, call_hook, start_bundle
 from headrace.sdk.model.element_form import ElementForm
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.operators.stateful.do_fn_computation import DoFnComputation, Outputs
@@ -70,9 +69,10 @@ class StatefulParDo(DoFnComputation[StatefulPlan, "_LiveFn"]):
         """See `DoFnComputation`."""
         return _LiveFn(plan)
 
-    def combiners(self, plan: StatefulPlan) -> list[AnyCombineFn]:
-        """The combiners of the step's state."""
-        return [spec.combine_fn for spec in plan.declared_state.specs if isinstance(spec, CombiningValueStateSpec)]
+    def functions(self, plan: StatefulPlan) -> list[tuple[str, HasLifecycle]]:
+        """The `DoFn`, and combiners of values in state."""
+        combining = [spec for spec in plan.declared_state.specs if isinstance(spec, CombiningValueStateSpec)]
+        return [*super().functions(plan), *((plan.label, spec.combine_fn) for spec in combining)]
 
     def state_signature(self) -> Mapping[str, str]:
         """Windows, allowed lateness, and each state and timer by name."""
