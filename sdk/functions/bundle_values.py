@@ -15,10 +15,7 @@ from headrace.sdk.functions.arguments import Arguments, Constant, ContextArgumen
 from headrace.sdk.functions.declarations import DeclaredState
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.functions.lifecycle import TAG, BundleFinalizer, Finalizers
-from headrace.sdk.model.special_outputs import TaggedOutput
-
-_NO_OUTPUTS = (str, bytes, dict)
-"""Results that the engine refuses."""
+from headrace.sdk.model.special_outputs import NO_OUTPUTS, TaggedOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ class WithBundleValues(DoFn):
         self, method: Callable[..., Iterable[object] | None], *args: object, **kwargs: object
     ) -> Iterable[object] | None:
         outputs = method(*map(self._filled, args), **{name: self._filled(value) for name, value in kwargs.items()})
-        if not self.finalizes or isinstance(outputs, _NO_OUTPUTS):
+        if not self.finalizes or type(outputs) in NO_OUTPUTS:
             return outputs
         return self._with_callbacks(outputs)
 
@@ -117,7 +114,7 @@ class WithBundleValues(DoFn):
     def finish_bundle(self) -> Iterable[object] | None:
         """Finish the bundle, and leave its contexts."""
         outputs = self._fn.finish_bundle()
-        taken = outputs if outputs is None or isinstance(outputs, _NO_OUTPUTS) else list(outputs)
+        taken = outputs if outputs is None or type(outputs) in NO_OUTPUTS else list(outputs)
         self._of_bundle.close()
         return taken
 

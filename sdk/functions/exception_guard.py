@@ -20,11 +20,10 @@ from headrace.lowlevel import metric
 from headrace.lowlevel.metric import Collector, MetricValues
 from headrace.lowlevel.topology import nodes
 from headrace.sdk.functions.do_fn import DoFn, FlatMapFn, FunctionDoFn
-from headrace.sdk.model.special_outputs import TaggedOutput
+from headrace.sdk.model.special_outputs import NO_OUTPUTS, TaggedOutput
 from headrace.sdk.windows import BoundedWindow
 
 _log = logging.getLogger(__name__)
-_NO_OUTPUTS = (str, bytes, dict)
 DEAD_LETTERS = metric.TypedMetricName("counter", metric.ENGINE, nodes.DEAD_LETTERS)
 """The elements that a step could not process, among the metrics of the engine."""
 
@@ -68,7 +67,7 @@ class Guard:
     def _all(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[object]:
         outputs = self._function(*args, **kwargs)
         # A result that is no iterable is passed on, so that the run fails rather than each element.
-        return cast("list[object]", outputs) if isinstance(outputs, _NO_OUTPUTS) else list(outputs or ())
+        return cast("list[object]", outputs) if type(outputs) in NO_OUTPUTS else list(outputs or ())
 
     def _as_they_come(self, element: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Iterable[object]:
         try:

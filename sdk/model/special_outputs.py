@@ -160,3 +160,16 @@ def converted(output: object) -> object:
     """The output as an instance of a class of this package, or as it is."""
     convert = _CONVERSIONS.get(output.__class__)
     return output if convert is None else convert(output)
+
+
+NO_OUTPUTS = frozenset({str, bytes, dict})
+"""Iterables that are no outputs of a function for an element, but most likely one output that was to be yielded."""
+
+
+def require_outputs(results: object) -> None:
+    """Raise TypeError if results of a function are no iterable of outputs."""
+    if not hasattr(results, "__iter__") or results.__class__ in NO_OUTPUTS:
+        raise TypeError(
+            f"the function returned the {type(results).__name__} {results!r:.80}, which is no iterable of outputs; "
+            "yield it, or return a list with it"
+        )

@@ -38,7 +38,7 @@ from headrace.sdk.functions.arguments import Constant, Converted, Given, Side, S
 from headrace.sdk.functions.do_fn import FilterFn, FunctionDoFn, MapFn
 from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
-from headrace.sdk.model.special_outputs import SPECIAL, STAMPED, WindowedValue
+from headrace.sdk.model.special_outputs import NO_OUTPUTS, SPECIAL, STAMPED, WindowedValue, require_outputs
 from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan, WindowStep
 
 _DEEPEST = 40
@@ -47,7 +47,6 @@ _DEEPEST_LOOPS = 12
 """Nested loops from which on steps get a loop of their own."""
 _FLUSH_AT = 50_000
 """Elements that a loop with inner loops gathers for a stream before it sends them on."""
-_REFUSED = frozenset({str, bytes, dict})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +124,6 @@ class LoopCallbacks(Protocol):
 
     def all_later(self, node: int, form: ElementForm) -> Callable[..., None]:
         """As `later`, for many elements; the function takes (values in their form, timestamps), equally long lists."""
-
-    def refuse(self, number: int) -> Callable[[object], None]:
-        """For a result of step `number` that is not an iterable of outputs; the function raises TypeError."""
 
 
 class LoopWriter:
@@ -309,10 +305,9 @@ class LoopWriter:
         """Write a step whose result is an iterable of outputs, or None."""
         self._line(f"m{number} = {call}", source_line)
         if not isinstance(step.fn, FunctionDoFn):
-            self._bind("refused", _REFUSED)
-            refuse = self._bind(f"refuse{number}", self._callbacks.refuse(number))
+            refused, refuse = self._bind("refused", NO_OUTPUTS), self._bind("refuse", require_outputs)
             self._kinds[kind := f"z{number}"] = None
-            with self._block(f"if m{number}.__class__ is not {kind} and ({kind} := m{number}.__class__) in refused:"):
+            with self._block(f"if m{number}.__class__ is not {kind} and ({kind} := m{number}.__class__) in {refused}:"):
                 self._line(f"{refuse}(m{number})", source_line)
         with (
             self._block(f"if m{number} is not None:"),

@@ -205,17 +205,6 @@ class _LiveStage:
 
         return all_later
 
-    def refuse(self, number: int) -> Callable[[object], None]:
-        """See `LoopCallbacks`."""
-
-        def refuse(result: object) -> None:
-            raise TypeError(
-                f"process returned the {type(result).__name__} {result!r:.80}, which is no iterable of outputs; "
-                "yield it, or return a list with it"
-            )
-
-        return refuse
-
     def divert(self, number: int, form: ElementForm) -> Callable[[object, int, Windows | None, object], None]:
         """See `LoopCallbacks`."""
         step = cast(ElementStep, self._plan.steps[number])

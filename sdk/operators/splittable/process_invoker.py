@@ -28,9 +28,16 @@ from headrace.sdk.functions.arguments import (
 from headrace.sdk.functions.declarations import Splitting
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
-from headrace.sdk.model.special_outputs import SPECIAL, TaggedOutput, TimestampedValue, WindowedValue, converted
+from headrace.sdk.model.special_outputs import (
+    SPECIAL,
+    TaggedOutput,
+    TimestampedValue,
+    WindowedValue,
+    converted,
+    require_outputs,
+)
 from headrace.sdk.operators.splittable.work_item import Element
-from headrace.sdk.operators.stateful.do_fn_computation import Outputs, check_iterable
+from headrace.sdk.operators.stateful.do_fn_computation import Outputs
 from headrace.sdk.splittable.tracker_view import (
     CheckpointingTracker,
     DeferredTime,
@@ -179,7 +186,7 @@ class ProcessInvoker:
         """Take the outputs one by one: `process` goes on between them."""
         if results is None:
             return
-        check_iterable(results)
+        require_outputs(results)
         take, timestamp, pane = self._outputs.take, element.timestamp, element.pane
         for result in cast("Iterable[object]", results):
             self._allowance.outputs += 1

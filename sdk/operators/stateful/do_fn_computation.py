@@ -10,11 +10,16 @@ from headrace.lowlevel.topology.computation import BundleComputation
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.functions.lifecycle import HasLifecycle, LiveT, RunsPlan, last_outputs
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, PaneInfo, is_retraction
-from headrace.sdk.model.special_outputs import SPECIAL, TaggedOutput, TimestampedValue, WindowedValue, converted
+from headrace.sdk.model.special_outputs import (
+    SPECIAL,
+    TaggedOutput,
+    TimestampedValue,
+    WindowedValue,
+    converted,
+    require_outputs,
+)
 from headrace.sdk.windows import BoundedWindow
 from headrace.sdk.windows.windowing import Windowing
-
-_REFUSED = frozenset({str, bytes, dict})
 
 
 class DoFnPlan(Protocol):
@@ -67,7 +72,7 @@ class Outputs:
 
         Raises TypeError if `results` is not an iterable of outputs: a str, bytes or dict is not.
         """
-        check_iterable(results)
+        require_outputs(results)
         main = self._columns.get(None)
         for result in cast(Iterable[object], results):
             if result.__class__ in SPECIAL:
@@ -113,12 +118,3 @@ class Outputs:
             if values:
                 self._columns[tag] = ([], [])
                 emit(self._streams[tag], Batch(values, timestamps))
-
-
-def check_iterable(results: object) -> None:
-    """Raise TypeError if results of a function are no iterable of outputs: a str, bytes or dict is not."""
-    if not hasattr(results, "__iter__") or results.__class__ in _REFUSED:
-        raise TypeError(
-            f"the function returned the {type(results).__name__} {results!r:.80}, which is no iterable of outputs; "
-            "yield it, or return a list with it"
-        )

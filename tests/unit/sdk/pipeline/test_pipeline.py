@@ -293,7 +293,7 @@ class TestErrorsOfSteps:
                 return "text"
 
         error = self.failing(beam.ParDo(Text()))
-        assert "process returned the str 'text', which is no iterable of outputs" in error.cause
+        assert "the function returned the str 'text', which is no iterable of outputs" in error.cause
 
     def test_what_is_no_pair_before_a_grouping(self):
         error = self.failing(beam.Map(lambda number: number), beam.GroupByKey())
