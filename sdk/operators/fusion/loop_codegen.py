@@ -137,7 +137,7 @@ class LoopWriter:
         self._depth = 2
         self._loops = 1
         self._widest = 1
-        self._bound: dict[str, object] = {"special": SPECIAL, "Batch": Batch, "_zip": zip, "_len": len}
+        self._bound: dict[str, object] = {"special": SPECIAL, "Batch": Batch}
         self._columns: dict[str, None] = {}
         self._buffers: dict[str, str] = {}
         self._kinds: dict[str, None] = {}
@@ -158,9 +158,8 @@ class LoopWriter:
         root_form = ElementForm.FIRED if form is ElementForm.SIDED else form
         self._consumers(Variables(node, "v", root_form, *(() if form is ElementForm.PLAIN else ("w", "p"))))
         lines, source_lines = self._assemble(form)
-        scope: dict[str, object] = {}
-        exec(compile("\n".join(lines), self._filename, "exec"), self._bound, scope)
-        run = cast(FunctionType, scope["loop"])
+        exec(compile("\n".join(lines), self._filename, "exec"), self._bound)
+        run = cast(FunctionType, self._bound.pop("loop"))
         readers = self._plan.consumers(node)
         fallback = readers[0][1].label if readers else self._filename
         return Loop(run, self._filename, lines, source_lines, tuple(self._counts), fallback)
@@ -171,12 +170,11 @@ class LoopWriter:
         columns = list(self._columns)
         variables = ", ".join([target, "t", *columns])
         sources = ", ".join(["values", "timestamps", *(f"assign{name}(timestamps, values)" for name in columns)])
-        # Default values make the names that the loop uses local variables, which are the quickest to look up.
-        head = [f"def loop(values, timestamps, emit, {', '.join(f'{name}={name}' for name in self._bound)}):"]
+        head = ["def loop(values, timestamps, emit):"]
         head += [f"    {buffer}, s{buffer} = [], []" for buffer in (*self._buffers, *self._stamped)]
         head += [f"    {kind} = None" for kind in self._kinds]
         head += [f"    g{node} = 0" for node in self._counts]
-        head.append(f"    for {variables} in _zip({sources}):")
+        head.append(f"    for {variables} in zip({sources}):")
         source_lines = {len(head) + 1 + i: line for i, (_, line) in enumerate(self._body) if line is not None}
         body = [text for text, _ in self._body] or ["        pass"]
         end = [f"    emit({stream!r}, Batch({buffer}, s{buffer}))" for buffer, stream in self._buffers.items()]
@@ -189,7 +187,7 @@ class LoopWriter:
             return []
         lines = []
         for buffer, stream in self._buffers.items():
-            lines.append(f"        if _len({buffer}) >= {_FLUSH_AT}:")
+            lines.append(f"        if len({buffer}) >= {_FLUSH_AT}:")
             lines.append(f"            emit({stream!r}, Batch({buffer}, s{buffer}))")
             lines.append(f"            {buffer}, s{buffer} = [], []")
         return lines
