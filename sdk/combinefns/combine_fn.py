@@ -363,21 +363,23 @@ _UNCHANGING = frozenset([int, float, bool, str, bytes, type(None)])
 
 
 class RunsCombiner:
-    """Mixin of computations that run a CombineFn: they set it up, and tear it down."""
+    """Mixin of computations that run a CombineFn, if they have one: they set it up, and tear it down."""
 
-    _combine: AnyCombineFn
+    _combine: AnyCombineFn | None
 
     def setup(self) -> None:
         """Set the CombineFn up."""
-        self._combine.setup()
+        if self._combine is not None:
+            self._combine.setup()
 
     def teardown(self) -> None:
         """Tear the CombineFn down."""
-        self._combine.teardown()
+        if self._combine is not None:
+            self._combine.teardown()
 
     def has_teardown(self) -> bool:
         """Whether `teardown` of the CombineFn does anything."""
-        return self._combine.has_teardown()
+        return self._combine is not None and self._combine.has_teardown()
 
 
 def private_copy(value: object) -> object:

@@ -68,6 +68,8 @@ class Shards(RunsCombiner, BundleComputation):
         output_stream: Stream to which pairs of key and payload are sent.
     """
 
+    _combine: AnyCombineFn
+
     def __init__(
         self, windowing: Windowing, combine: AnyCombineFn, streams: dict[str, GroupingInputForm], output_stream: str
     ) -> None:

@@ -126,6 +126,8 @@ class SessionLifting(RunsCombiner, InlineComputation):
         output_stream: Stream to which parts are sent.
     """
 
+    _combine: AnyCombineFn
+
     def __init__(
         self, combine: AnyCombineFn, reducers: Reducers, gap: int, input_form: GroupingInputForm, output_stream: str
     ) -> None:

@@ -33,7 +33,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.topology.computation import BundleComputation, Context, IntervalContext
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
-from headrace.sdk.combinefns.combine_fn import AnyCombineFn
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS, is_retraction
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
@@ -59,7 +59,7 @@ StateMigration: TypeAlias = Callable[[GroupingConfig, AnyCombineFn | None, Inter
 
 
 @named("Grouping")
-class Grouping(BundleComputation):
+class Grouping(RunsCombiner, BundleComputation):
     """Groups the values of each key and window, or combines them, and emits the panes.
 
     Values of the input are pairs of key and payload; those of the output are triples: the pair of key and result, its
@@ -97,20 +97,6 @@ class Grouping(BundleComputation):
         self._sort_retractions = sorter(windowing, GroupingInputForm.WINDOWED, self._config.namespaces)
         self._bundle: KeyBundle | None = None
         """The bundle of the key that the worker processes."""
-
-    def setup(self) -> None:
-        """Set the CombineFn up."""
-        if self._combine is not None:
-            self._combine.setup()
-
-    def teardown(self) -> None:
-        """Tear the CombineFn down."""
-        if self._combine is not None:
-            self._combine.teardown()
-
-    def has_teardown(self) -> bool:
-        """Whether the teardown of the CombineFn does anything."""
-        return self._combine is not None and self._combine.has_teardown()
 
     def state_signature(self) -> Mapping[str, str]:
         """See `GroupingConfig`."""
