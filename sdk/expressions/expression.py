@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from headrace.lowlevel.records.column_batch import ValueSchema
@@ -31,6 +31,21 @@ _CASTS = {int: "cast_int", float: "cast_float", str: "cast_str", bool: "cast_boo
 _DEEPEST = 180
 """Parentheses inside each other in an expression's source. Python reads 200, and pickles not many more."""
 _REMEDY = "; write & for and, | for or, ~ for not, each comparison in parentheses: (col.delay > 15) & (col.delay < 60)"
+
+
+def _with_other(operation: str, reflected: bool = False) -> Callable[[Expression, object], Expression]:
+    """The method of an operator of two operands; `reflected` if the expression is the second one."""
+
+    def method(self: Expression, other: object) -> Expression:
+        operands = (node_of(other), self.node) if reflected else (self.node, node_of(other))
+        return Expression(Operation(operation, operands))
+
+    return method
+
+
+def _alone(operation: str) -> Callable[[Expression], Expression]:
+    """The method of an operator of one operand."""
+    return lambda self: Expression(Operation(operation, (self.node,)))
 
 
 class Expression(OneLine):
@@ -124,88 +139,22 @@ class Expression(OneLine):
             f"Map(lambda element: element[...][{name!r}])"
         )
 
-    # Arithmetic
+    # Operators
 
-    def __add__(self, other: object) -> Expression:
-        return self._with("add", other)
-
-    def __radd__(self, other: object) -> Expression:
-        return self._after("add", other)
-
-    def __sub__(self, other: object) -> Expression:
-        return self._with("subtract", other)
-
-    def __rsub__(self, other: object) -> Expression:
-        return self._after("subtract", other)
-
-    def __mul__(self, other: object) -> Expression:
-        return self._with("multiply", other)
-
-    def __rmul__(self, other: object) -> Expression:
-        return self._after("multiply", other)
-
-    def __truediv__(self, other: object) -> Expression:
-        return self._with("divide", other)
-
-    def __rtruediv__(self, other: object) -> Expression:
-        return self._after("divide", other)
-
-    def __floordiv__(self, other: object) -> Expression:
-        return self._with("floor_divide", other)
-
-    def __rfloordiv__(self, other: object) -> Expression:
-        return self._after("floor_divide", other)
-
-    def __mod__(self, other: object) -> Expression:
-        return self._with("modulo", other)
-
-    def __rmod__(self, other: object) -> Expression:
-        return self._after("modulo", other)
-
-    def __neg__(self) -> Expression:
-        return self._with("negate")
-
-    def __abs__(self) -> Expression:
-        return self._with("absolute")
-
-    # Comparisons
-
-    def __eq__(self, other: object) -> Expression:  # type: ignore[override]  # as in every library of columns
-        return self._with("equal", other)
-
-    def __ne__(self, other: object) -> Expression:  # type: ignore[override]  # likewise
-        return self._with("not_equal", other)
-
+    __add__, __radd__ = _with_other("add"), _with_other("add", reflected=True)
+    __sub__, __rsub__ = _with_other("subtract"), _with_other("subtract", reflected=True)
+    __mul__, __rmul__ = _with_other("multiply"), _with_other("multiply", reflected=True)
+    __truediv__, __rtruediv__ = _with_other("divide"), _with_other("divide", reflected=True)
+    __floordiv__, __rfloordiv__ = _with_other("floor_divide"), _with_other("floor_divide", reflected=True)
+    __mod__, __rmod__ = _with_other("modulo"), _with_other("modulo", reflected=True)
+    __neg__, __abs__, __invert__ = _alone("negate"), _alone("absolute"), _alone("not")
+    __and__, __rand__ = _with_other("and"), _with_other("and", reflected=True)
+    __or__, __ror__ = _with_other("or"), _with_other("or", reflected=True)
+    __lt__, __le__ = _with_other("less"), _with_other("less_equal")
+    __gt__, __ge__ = _with_other("greater"), _with_other("greater_equal")
+    __eq__ = _with_other("equal")  # type: ignore[assignment]  # as in every library of columns
+    __ne__ = _with_other("not_equal")  # type: ignore[assignment]  # likewise
     __hash__ = object.__hash__
-
-    def __lt__(self, other: object) -> Expression:
-        return self._with("less", other)
-
-    def __le__(self, other: object) -> Expression:
-        return self._with("less_equal", other)
-
-    def __gt__(self, other: object) -> Expression:
-        return self._with("greater", other)
-
-    def __ge__(self, other: object) -> Expression:
-        return self._with("greater_equal", other)
-
-    # Logic
-
-    def __and__(self, other: object) -> Expression:
-        return self._with("and", other)
-
-    def __rand__(self, other: object) -> Expression:
-        return self._after("and", other)
-
-    def __or__(self, other: object) -> Expression:
-        return self._with("or", other)
-
-    def __ror__(self, other: object) -> Expression:
-        return self._after("or", other)
-
-    def __invert__(self) -> Expression:
-        return self._with("not")
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -312,9 +261,6 @@ class Expression(OneLine):
     def _with(self, operation: str, *others: object) -> Expression:
         return Expression(Operation(operation, (self.node, *map(node_of, others))))
 
-    def _after(self, operation: str, other: object) -> Expression:
-        return Expression(Operation(operation, (node_of(other), self.node)))
-
 
 _GIVEN = {"window": Given.WINDOW, "timestamp": Given.TIMESTAMP, "pane": Given.PANE}
 
@@ -361,40 +307,12 @@ class ColumnReferences:
         if name.startswith("__"):
             # Python itself asks for these, to find out what an object can do.
             raise AttributeError(name)
-        return Expression(FieldOf(name))
+        if name in ENGINE_FUNCTIONS:
+            return _deprecated(name)
+        return (_LiteralField if name == "literal" else Expression)(FieldOf(name))
 
     def __repr__(self) -> str:
         return "col"
-
-    @property
-    def window_start(self) -> Expression:
-        """Deprecated: `headrace.window_start()`, or the field `col("window_start")`."""
-        return _deprecated("window_start")
-
-    @property
-    def window_end(self) -> Expression:
-        """Deprecated: `headrace.window_end()`, or the field `col("window_end")`."""
-        return _deprecated("window_end")
-
-    @property
-    def timestamp(self) -> Expression:
-        """Deprecated: `headrace.event_time()`, or the field `col("timestamp")`."""
-        return _deprecated("timestamp")
-
-    @property
-    def pane_index(self) -> Expression:
-        """Deprecated: `headrace.pane_index()`, or the field `col("pane_index")`."""
-        return _deprecated("pane_index")
-
-    @property
-    def pane_timing(self) -> Expression:
-        """Deprecated: `headrace.pane_timing()`, or the field `col("pane_timing")`."""
-        return _deprecated("pane_timing")
-
-    @property
-    def literal(self) -> _LiteralField:
-        """The field `literal`. Deprecated: `col.literal(value)` for `headrace.literal(value)`."""
-        return _LiteralField(FieldOf("literal"))
 
 
 class _LiteralField(Expression):
