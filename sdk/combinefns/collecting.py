@@ -20,13 +20,8 @@ H = TypeVar("H", bound=Hashable)
 K = TypeVar("K", bound=Hashable)
 
 
-@named("ToListCombineFn")
-class ToListCombineFn(CombineFn[T, list[T], list[T]]):
-    """Collects all values in a list, in no particular order.
-
-    >>> sorted(ToListCombineFn().apply([3, 1]))
-    [1, 3]
-    """
+class _ListCombineFn(CombineFn[T, list[T], list[T]]):
+    """Base class of combiners whose accumulator is the list of values that they give; they define `add_inputs`."""
 
     def create_accumulator(self) -> list[T]:
         """See `CombineFn`."""
@@ -34,8 +29,24 @@ class ToListCombineFn(CombineFn[T, list[T], list[T]]):
 
     def add_input(self, accumulator: list[T], element: T) -> list[T]:
         """See `CombineFn`."""
-        accumulator.append(element)
+        return self.add_inputs(accumulator, (element,))
+
+    def merge_accumulators(self, accumulators: Iterable[list[T]]) -> list[T]:
+        """See `CombineFn`."""
+        return self.add_inputs([], chain.from_iterable(accumulators))
+
+    def extract_output(self, accumulator: list[T]) -> list[T]:
+        """See `CombineFn`."""
         return accumulator
+
+
+@named("ToListCombineFn")
+class ToListCombineFn(_ListCombineFn[T]):
+    """Collects all values in a list, in no particular order.
+
+    >>> sorted(ToListCombineFn().apply([3, 1]))
+    [1, 3]
+    """
 
     def add_inputs(self, accumulator: list[T], elements: Iterable[T]) -> list[T]:
         """See `CombineFn`."""
@@ -45,14 +56,6 @@ class ToListCombineFn(CombineFn[T, list[T], list[T]]):
     def remove_input(self, accumulator: list[T], element: T) -> list[T]:
         """See `CombineFn`. The time is linear in the number of values."""
         accumulator.remove(element)
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[list[T]]) -> list[T]:
-        """See `CombineFn`."""
-        return [value for accumulator in accumulators for value in accumulator]
-
-    def extract_output(self, accumulator: list[T]) -> list[T]:
-        """See `CombineFn`."""
         return accumulator
 
 
@@ -129,7 +132,7 @@ class ToDictCombineFn(CombineFn[tuple[K, T], dict[K, T], dict[K, T]]):
 
 
 @named("TopCombineFn")
-class TopCombineFn(CombineFn[T, list[T], list[T]]):
+class TopCombineFn(_ListCombineFn[T]):
     """Collects the n greatest values, the greatest first; with `reverse` the n least, the least first.
 
     Args:
@@ -152,28 +155,12 @@ class TopCombineFn(CombineFn[T, list[T], list[T]]):
         """See `CombineFn`: an accumulator holds the chosen values only."""
         return {"n": self._n, "key": self._key, "reverse": self._reverse}
 
-    def create_accumulator(self) -> list[T]:
-        """See `CombineFn`."""
-        return []
-
-    def add_input(self, accumulator: list[T], element: T) -> list[T]:
-        """See `CombineFn`."""
-        return self.add_inputs(accumulator, (element,))
-
     def add_inputs(self, accumulator: list[T], elements: Iterable[T]) -> list[T]:
         """See `CombineFn`."""
         # Sort keys have no common type that declares an order. Without a key, the values themselves are compared.
         key = cast(Callable[[T], int], self._key)
         choose = heapq.nsmallest if self._reverse else heapq.nlargest
         return choose(self._n, [*accumulator, *elements], key)
-
-    def merge_accumulators(self, accumulators: Iterable[list[T]]) -> list[T]:
-        """See `CombineFn`."""
-        return self.add_inputs([], (value for accumulator in accumulators for value in accumulator))
-
-    def extract_output(self, accumulator: list[T]) -> list[T]:
-        """See `CombineFn`."""
-        return accumulator
 
 
 @named("Largest")
@@ -244,7 +231,7 @@ class SampleCombineFn(CombineFn[T, list[tuple[float, T]], list[T]]):
 
 
 @named("AtMostCombineFn")
-class AtMostCombineFn(CombineFn[T, list[T], list[T]]):
+class AtMostCombineFn(_ListCombineFn[T]):
     """Collects at most n arbitrary values.
 
     >>> AtMostCombineFn(2).apply("a")
@@ -259,25 +246,9 @@ class AtMostCombineFn(CombineFn[T, list[T], list[T]]):
         """See `CombineFn`: an accumulator holds at most n values."""
         return {"n": self._n}
 
-    def create_accumulator(self) -> list[T]:
-        """See `CombineFn`."""
-        return []
-
-    def add_input(self, accumulator: list[T], element: T) -> list[T]:
-        """See `CombineFn`."""
-        return self.add_inputs(accumulator, (element,))
-
     def add_inputs(self, accumulator: list[T], elements: Iterable[T]) -> list[T]:
         """See `CombineFn`."""
         accumulator.extend(islice(elements, self._n - len(accumulator)))
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[list[T]]) -> list[T]:
-        """See `CombineFn`."""
-        return list(islice(chain.from_iterable(accumulators), self._n))
-
-    def extract_output(self, accumulator: list[T]) -> list[T]:
-        """See `CombineFn`."""
         return accumulator
 
 
