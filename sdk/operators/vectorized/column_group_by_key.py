@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_equal_bytes, of_numbers
-from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.columnar.key_columns import ENCODED, Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.late_data import is_closed, is_late
@@ -42,7 +42,7 @@ from headrace.sdk.operators.vectorized.state.element_table import (
     by_kind,
     values_of,
 )
-from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED, Keys, decoded
+from headrace.sdk.operators.vectorized.state.key_decoding import Keys, decoded
 from headrace.sdk.operators.vectorized.state.segment_formats import ElementFormat
 from headrace.sdk.operators.vectorized.state.window_input import drop_late
 from headrace.sdk.operators.vectorized.state.window_table import window_groups

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_bytes, of_equal_bytes, of_numbers
+from headrace.lowlevel.columnar.key_columns import ENCODED
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.late_data import is_closed
@@ -28,7 +29,6 @@ from headrace.sdk.operators.combining.session_lifting import SessionParts, kept_
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.vectorized.column_grouping import ColumnCombining
 from headrace.sdk.operators.vectorized.pane_output import PaneOutput
-from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
 from headrace.sdk.operators.vectorized.state.segment_formats import SessionFormat
 from headrace.sdk.operators.vectorized.state.session_table import Kept, SessionTable
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated

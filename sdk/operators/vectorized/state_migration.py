@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.columnar.key_columns import ENCODED
 from headrace.lowlevel.state.state_store import Delta
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.topology.timer import HOLD, TimeDomain
@@ -25,7 +26,6 @@ from headrace.sdk.operators.vectorized.state.element_table import (
     ValueLists,
     unpickled_lists,
 )
-from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
 from headrace.sdk.operators.vectorized.state.segment_formats import ElementFormat
 from headrace.sdk.operators.vectorized.state.window_table import (
     ENDED,

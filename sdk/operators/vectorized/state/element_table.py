@@ -13,11 +13,10 @@ import pyarrow as pa
 
 from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_numbers
-from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.columnar.key_columns import ENCODED, Numbers
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.state import segment
 from headrace.lowlevel.vectorized.segment_store import Table
-from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
 from headrace.sdk.operators.vectorized.state.window_table import (
     KEY_FIELDS,
     KEY_HASH,

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.coders.coder import KeyCoder
-from headrace.lowlevel.columnar import key_columns
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.columnar.key_columns import TupleKeys, first_indices, numbered, plain_keys
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple
-
-ENCODED = key_columns.ENCODED
-"""Arrow type of columns of encoded keys: large binary."""
 
 
 class Keys(NamedTuple):
@@ -30,31 +24,25 @@ def decoded(encoded: pa.Array, coder: KeyCoder) -> Keys | list[object]:
     """Decode a column of encoded keys: into columns if the keys are text, whole numbers or tuples of these.
 
     Args:
-        encoded: Encoded keys: of type `ENCODED`, without nulls.
+        encoded: Encoded keys: large binary, without nulls.
         coder: The coder that has encoded the keys. What it raises for malformed bytes is passed on.
 
     Returns:
         `Keys` whose columns (large string or int64) have one entry for each encoded key, in the same order; or, for
         keys that columns do not express, a list of the keys in this order.
 
-    >>> decoded(pa.array([b"sUA", b"sAA"], ENCODED), KeyCoder()).columns[0].to_pylist()
+    >>> decoded(pa.array([b"sUA", b"sAA"], pa.large_binary()), KeyCoder()).columns[0].to_pylist()
     ['UA', 'AA']
     """
     if (simple := plain_keys(encoded)) is not None:
         return Keys(Single(0), [simple])
-    numbers = numbered_bytes(encoded)
+    numbers = numbered([encoded])
     firsts = encoded.take(of_numbers(first_indices(numbers, int(numbers.max(initial=-1)) + 1)))
-    columns = _alike(firsts, coder)
-    distinct = [] if columns is not None else list(map(coder.decode, firsts.to_pylist()))
-    if columns is not None or (columns := _columns(distinct)) is not None:
+    if (columns := _alike(firsts, coder)) is not None:
         indices = of_numbers(numbers)
         return Keys(columns.shape, [column.take(indices) for column in columns.columns])
+    distinct = list(map(coder.decode, firsts.to_pylist()))
     return [distinct[number] for number in numbers.tolist()]
-
-
-def numbered_bytes(encoded: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """A number for each entry of a binary column, from 0 without gaps: int64, equal for equal bytes."""
-    return numbered([encoded])
 
 
 def _alike(encoded: pa.Array, coder: KeyCoder) -> Keys | None:
@@ -73,33 +61,7 @@ def _is_plain(kind: type) -> bool:
     return issubclass(kind, tuple) and (kind is tuple or getattr(kind, "_is_dynamic", False))
 
 
-def _columns(keys: Sequence[object]) -> Keys | None:
-    """One column for each position of tuples or named tuples, which are of one type and length; None for other keys."""
-    kinds = set(map(type, keys))
-    kind = kinds.pop()
-    if kinds or not _is_plain(kind):
-        return None
-    tuples = cast("Sequence[tuple[object, ...]]", keys)
-    if len(set(map(len, tuples))) != 1 or not tuples[0]:
-        return None
-    columns = [_column(items) for items in zip(*tuples, strict=True)]
-    found = [column for column in columns if column is not None]
-    if len(found) < len(columns):
-        return None
-    return Keys(_shape(kind, len(found)), found)
-
-
 def _shape(kind: type, width: int) -> ValueSchema:
     shapes = tuple(map(Single, range(width)))
     names = cast("tuple[str, ...] | None", getattr(kind, "_fields", None))
     return Tuple(shapes) if names is None else Fields(names, shapes, FieldsKind.TUPLE, kind.__name__)
-
-
-def _column(items: Sequence[object]) -> pa.Array | None:
-    kinds = set(map(type, items))
-    try:
-        if kinds == {str}:
-            return pa.array(items, pa.large_string())
-        return pa.array(items, pa.int64()) if kinds == {int} else None
-    except (UnicodeEncodeError, OverflowError):
-        return None

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
-from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.columnar.key_columns import ENCODED, Numbers
 from headrace.lowlevel.state import segment
 from headrace.lowlevel.vectorized.segment_store import Table
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
 from headrace.sdk.operators.combining.session_lifting import Runs, runs_of_stretches
-from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
 from headrace.sdk.operators.vectorized.state.window_table import (
     KEY_HASH,
     WindowTable,

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_equal_bytes, of_numbers
-from headrace.lowlevel.columnar.key_columns import Flags, Numbers
+from headrace.lowlevel.columnar.key_columns import ENCODED, Flags, Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.late_data import Dropped, is_closed
@@ -19,7 +19,6 @@ from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.operators.combining.combine_buffer import Lifted
 from headrace.sdk.operators.grouping.window_assignment import LiftedNamespaces
-from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
 from headrace.sdk.operators.vectorized.state.window_table import END, FRESH, START, WindowTable, objects_of
 from headrace.sdk.windows import GlobalWindow, IntervalWindow
 from headrace.sdk.windows.window_namespace import WindowNamespace

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
-from headrace.lowlevel.columnar.key_columns import Flags, Numbers, dense, numbered
+from headrace.lowlevel.columnar.key_columns import ENCODED, Flags, Numbers, dense, numbered
 from headrace.lowlevel.state import segment
 from headrace.lowlevel.vectorized.segment_store import Table
-from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
 
 NAMES = ("start", "end", "count", "fresh", "index", "nonspeculative", "flags", "age", "wake")
 START, END, COUNT, FRESH, INDEX, NONSPECULATIVE, FLAGS, AGE, WAKE = range(len(NAMES))
