@@ -40,6 +40,7 @@ __all__ = [
     "panes_of",
     "shape_of_rows",
     "times_of",
+    "windows_between",
 ]
 
 
@@ -219,6 +220,15 @@ def _array(column: pa.Array) -> Times:
     return values
 
 
+def windows_between(starts: Numbers, ends: Numbers, in_global: bool = False) -> list[BoundedWindow]:
+    """The window with each start and end, microseconds UTC, or the global window; equal windows are the same object."""
+    if in_global:
+        return [GlobalWindow()] * len(starts)
+    bounds = list(zip(starts.tolist(), ends.tolist(), strict=True))
+    windows = {each: IntervalWindow.of_micros(*each) for each in dict.fromkeys(bounds)}
+    return list(map(windows.__getitem__, bounds))
+
+
 @stored_as("PaneShape")
 @dataclass(frozen=True, slots=True)
 class Fired:
@@ -250,12 +260,8 @@ class Fired:
 
     def windows(self, table: pa.RecordBatch) -> list[BoundedWindow]:
         """The window of each row; equal windows are the same object."""
-        if self.in_global:
-            return [GlobalWindow()] * table.num_rows
-        bounds = np.stack([numbers_in(table.column(column)) for column in (self.start, self.end)], axis=1)
-        distinct, indices = np.unique(bounds, axis=0, return_inverse=True)
-        windows = [IntervalWindow.of_micros(start, end) for start, end in cast("list[list[int]]", distinct.tolist())]
-        return [windows[place] for place in indices.reshape(-1).tolist()]
+        starts, ends = (numbers_in(table.column(column)) for column in (self.start, self.end))
+        return windows_between(starts, ends, self.in_global)
 
     def part(self, index: int) -> ValueSchema | None:
         """See `ValueSchema`."""

@@ -25,11 +25,12 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
 from headrace.lowlevel.vectorized.blocks_by_key import without_duplicates
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
+from headrace.sdk.expressions.element_schema import windows_between
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_assignment import payloads_of, sorter
 from headrace.sdk.operators.vectorized.eligibility import size_of
-from headrace.sdk.operators.vectorized.pane_output import ONLY_PANE, decoded_key
+from headrace.sdk.operators.vectorized.pane_output import ONLY_PANE, decoded_keys
 from headrace.sdk.operators.vectorized.state.element_table import (
     COUNT,
     END,
@@ -42,12 +43,11 @@ from headrace.sdk.operators.vectorized.state.element_table import (
     by_kind,
     values_of,
 )
-from headrace.sdk.operators.vectorized.state.key_decoding import Keys, decoded
 from headrace.sdk.operators.vectorized.state.segment_formats import ElementFormat
 from headrace.sdk.operators.vectorized.state.window_input import drop_late
 from headrace.sdk.operators.vectorized.state.window_table import window_groups
 from headrace.sdk.operators.vectorized.state_migration import elements_of_records
-from headrace.sdk.windows import BoundedWindow, GlobalWindow, IntervalWindow
+from headrace.sdk.windows import GlobalWindow
 from headrace.sdk.windows.slices import slices_of
 from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
 from headrace.sdk.windows.windowing import Windowing
@@ -180,18 +180,11 @@ class ColumnGroupByKey(IntervalComputation):
 
     def _emit_panes(self, lines: _Lines, panes: Numbers, lists: list[list[object]], context: IntervalContext) -> None:
         """Emit panes, of which each has the key and window of a line, and a list of values."""
-        pairs = zip(_decoded(lines.keys.take(of_numbers(panes)), context), lists, strict=True)
+        pairs = zip(decoded_keys(lines.keys.take(of_numbers(panes)), context), lists, strict=True)
         starts, ends = lines.starts[panes], lines.ends[panes]
-        values = list(zip(pairs, self._windows_between(starts, ends), repeat(ONLY_PANE)))
+        windows = windows_between(starts, ends, self._config.namespaces.are_global)
+        values = list(zip(pairs, windows, repeat(ONLY_PANE)))
         context.emit(self._output_stream, Batch(values, (ends - 1).tolist()))
-
-    def _windows_between(self, starts: Numbers, ends: Numbers) -> list[BoundedWindow]:
-        """The window with each start and end; equal windows are the same object."""
-        if self._config.namespaces.are_global:
-            return [GlobalWindow()] * len(starts)
-        bounds = list(zip(starts.tolist(), ends.tolist(), strict=True))
-        windows = {each: IntervalWindow.of_micros(*each) for each in dict.fromkeys(bounds)}
-        return list(map(windows.__getitem__, bounds))
 
 
 class _Arrived(NamedTuple):
@@ -258,16 +251,3 @@ def _columns_of(block: ColumnBlock) -> ValueColumns | None:
         pa.RecordBatch.from_arrays(chosen, names),
         shape.moved({column: number for number, column in enumerate(columns)}),
     )
-
-
-def _decoded(encoded: pa.Array, context: IntervalContext) -> list[object]:
-    """The keys as Python objects. Raises StepError for a key that cannot be decoded."""
-    try:
-        keys = decoded(encoded, context.key_coder)
-    except Exception:
-        # One of the keys is the reason, which the error names.
-        return [decoded_key(key, context) for key in encoded.to_pylist()]
-    if not isinstance(keys, Keys):
-        return keys
-    names = [f"f{number}" for number in range(len(keys.columns))]
-    return keys.shape.values(pa.RecordBatch.from_arrays(keys.columns, names))

@@ -13,12 +13,11 @@ from headrace.lowlevel.columnar.key_columns import Flags, Numbers
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.topology.computation import IntervalContext
-from headrace.sdk.expressions.element_schema import Fired, Single, Tuple, pair, panes_of
+from headrace.sdk.expressions.element_schema import Fired, Single, Tuple, pair, panes_of, windows_between
 from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming, pane_info
 from headrace.sdk.operators.vectorized.state.key_decoding import Keys, decoded
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_table import COUNT, END, START, WindowTable
-from headrace.sdk.windows import BoundedWindow, GlobalWindow, IntervalWindow
 
 ONLY_PANE = pane_info(True, True, PaneInfoTiming.ON_TIME, 0, 0)
 """Pane of a window that has one pane: it is the first, the last and on time."""
@@ -80,23 +79,31 @@ class PaneOutput:
         context.emit(self.stream, ColumnBatch(table, lines[END] - 1, shape))
 
     def _emit_values(self, lines: WindowTable, codes: Numbers | None, context: IntervalContext) -> None:
-        keys = [decoded_key(key, context) for key in lines.keys.to_pylist()]
-        pairs = zip(keys, self.accumulated.results(lines, context), strict=True)
-        windows = map(self._window, lines[START].tolist(), lines[END].tolist())
+        pairs = zip(decoded_keys(lines.keys, context), self.accumulated.results(lines, context), strict=True)
+        windows = windows_between(lines[START], lines[END], self.in_global)
         panes: Iterable[PaneInfo] = [ONLY_PANE] * len(lines) if codes is None else panes_of(codes)
         values = list(zip(pairs, windows, panes, strict=True))
         context.emit(self.stream, Batch(values, (lines[END] - 1).tolist()))
-
-    def _window(self, start: int, end: int) -> BoundedWindow:
-        return GlobalWindow() if self.in_global else IntervalWindow.of_micros(start, end)
 
 
 def _of(codes: Numbers | None, chosen: Flags) -> Numbers | None:
     return None if codes is None else codes[chosen]
 
 
-def decoded_key(key: bytes, context: IntervalContext) -> object:
-    """The key of an encoding. Raises StepError if it cannot be decoded."""
+def decoded_keys(encoded: pa.Array, context: IntervalContext) -> list[object]:
+    """The keys as Python objects. Raises StepError for a key that cannot be decoded."""
+    try:
+        keys = decoded(encoded, context.key_coder)
+    except Exception:
+        # One of the keys is the reason, which the error names.
+        return [_decoded_key(key, context) for key in encoded.to_pylist()]
+    if not isinstance(keys, Keys):
+        return keys
+    names = [f"f{number}" for number in range(len(keys.columns))]
+    return keys.shape.values(pa.RecordBatch.from_arrays(keys.columns, names))
+
+
+def _decoded_key(key: bytes, context: IntervalContext) -> object:
     try:
         return context.key_coder.decode(key)
     except Exception as error:
