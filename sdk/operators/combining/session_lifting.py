@@ -187,9 +187,7 @@ class SessionLifting(RunsCombiner, InlineComputation):
         return Batch(values, timestamps)
 
     def _kept(self, value: object) -> tuple[object, ...]:
-        accumulator = self._combine.add_input(self._combine.create_accumulator(), value)
-        parts = cast("tuple[object, ...]", accumulator) if self._reducers.of_tuples else (accumulator,)
-        return kept_of(self._reducers, parts)
+        return kept_of(self._reducers, self._combine.add_input(self._combine.create_accumulator(), value))
 
     def finish_bundle(self, emit: Emit) -> None:
         """Send the parts of all buffered elements."""
@@ -211,7 +209,8 @@ class SessionLifting(RunsCombiner, InlineComputation):
         return ColumnBatch(table, sorted_times[first], SessionParts(key, len(kept)))
 
 
-def kept_of(reducers: Reducers, accumulators: Sequence[object]) -> tuple[object, ...]:
-    """The values to keep of accumulators, of which there is one for each part of the reducers."""
+def kept_of(reducers: Reducers, accumulator: object) -> tuple[object, ...]:
+    """The values of an accumulator of the CombineFn that the reducers keep."""
+    accumulators = cast("tuple[object, ...]", accumulator) if reducers.of_tuples else (accumulator,)
     parts = [(reducers.parts[place], accumulators[place]) for place in reducers.kept]
     return tuple(cast("tuple[object, int]", one)[0] if part is Reducer.MEAN else one for part, one in parts)

@@ -8,14 +8,12 @@ has ended and is emitted; otherwise the part is stored again, and is due when th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TypeAlias, cast
 
 import numpy as np
-import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_bytes, of_equal_bytes, of_numbers
-from headrace.lowlevel.columnar.key_columns import ENCODED
+from headrace.lowlevel.columnar.key_columns import ENCODED, Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.late_data import is_closed
@@ -25,15 +23,15 @@ from headrace.lowlevel.vectorized.segment_store import SegmentStore
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers, whole_numbers
-from headrace.sdk.operators.combining.session_lifting import SessionParts, kept_of
+from headrace.sdk.operators.combining.session_lifting import SessionParts
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.vectorized.column_grouping import ColumnCombining
 from headrace.sdk.operators.vectorized.pane_output import PaneOutput
 from headrace.sdk.operators.vectorized.state.segment_formats import SessionFormat
-from headrace.sdk.operators.vectorized.state.session_table import Kept, SessionTable
+from headrace.sdk.operators.vectorized.state.session_table import DUE, Kept, runs_of, session_parts, sessions_of
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_input import drop_late
-from headrace.sdk.operators.vectorized.state.window_table import COUNT, END, NEVER, START, objects_of
+from headrace.sdk.operators.vectorized.state.window_table import COUNT, END, NEVER, START, WindowTable, objects_of
 from headrace.sdk.operators.vectorized.state_migration import lines_of
 from headrace.sdk.windows.windowing import Windowing
 
@@ -56,96 +54,79 @@ class ColumnSessions(ColumnCombining):
         super().__init__(
             GroupingConfig.of(windowing, combine, GroupingInputForm.PLAIN), combine, reducers, output_stream
         )
-        self._output = PaneOutput(Accumulated(reducers, combine), output_stream, in_global=False)
+        self._accumulated = Accumulated(reducers, combine)
+        self._output = PaneOutput(self._accumulated, output_stream, in_global=False)
 
     def process_interval(self, blocks: Sequence[Block], context: IntervalContext) -> None:
         """See `IntervalComputation`."""
-        store, now = SegmentStore(context, SessionFormat(self._reducers)), context.watermark
-        arrived = self._joined([*self._arrived(blocks, context), *self._taken_over(context)])
-        due = self._joined([*store.between(context.watermark_before, now), arrived.where(arrived.due <= now)])
-        new = arrived.where(arrived.due > now)
+        store, now = SegmentStore(context, SessionFormat(self._accumulated, context)), context.watermark
+        arrived = self._joined([*self._arrived(blocks, context), self._taken_over(context)])
+        due = self._joined([*store.between(context.watermark_before, now), arrived.where(arrived[DUE] <= now)])
+        new = arrived.where(arrived[DUE] > now)
         if len(due):
             others = self._joined([new, *store.of_keys_after(due.key_hashes, now)])
             over, waiting = self._parted(due, others)
-            lines = over.taken(np.argsort(over.ends, kind="stable")).windows(self._reducers)
-            self._output.emit(lines, None, context)
+            self._output.emit(sessions_of(over, self._accumulated, context).by_end(), None, context)
             new = self._joined([new, waiting])
-        store.keep(new.reduced(self._reducers), done_until=now)
+        store.keep(sessions_of(new, self._accumulated, context), done_until=now)
 
-    def _joined(self, parts: Sequence[SessionTable]) -> SessionTable:
-        return SessionTable.joined(parts, len(self._reducers.kept))
+    def _joined(self, parts: Sequence[WindowTable]) -> WindowTable:
+        return WindowTable.joined(parts, len(self._reducers.kept))
 
-    def _parted(self, due: SessionTable, others: SessionTable) -> tuple[SessionTable, SessionTable]:
-        """Split due parts into sessions that have ended and parts whose session continues.
+    def _parted(self, due: WindowTable, others: WindowTable) -> tuple[WindowTable, WindowTable]:
+        """Split due parts into those of sessions that have ended and those whose session continues.
 
         Args:
             due: Parts whose end the watermark has reached.
             others: Parts that end later.
 
         Returns:
-            One part for each session that has ended; and the parts of `due` that are connected with parts of `others`,
+            The parts of sessions that have ended; and the parts of `due` that are connected with parts of `others`,
             with the latest due time of these.
         """
         both = self._joined([due, others])
-        runs = both.runs()
+        runs = runs_of(both)
         first = np.flatnonzero(np.diff(runs.groups, prepend=-1))
-        latest = np.maximum.reduceat(both.due[runs.order], first)
-        is_due = runs.order < len(due)
+        latest = np.maximum.reduceat(both[DUE][runs.order], first)
         goes_on = np.zeros(runs.number, np.bool_)
-        goes_on[runs.groups[~is_due]] = True
+        goes_on[runs.groups[runs.order >= len(due)]] = True
         stays = np.empty(len(both), np.bool_)
         until = np.empty(len(both), np.int64)
         stays[runs.order], until[runs.order] = goes_on[runs.groups], latest[runs.groups]
-        waiting = replace(due, due=until[: len(due)]).where(stays[: len(due)])
-        return due.where(~stays[: len(due)]).reduced(self._reducers), waiting
+        continuing = np.flatnonzero(stays[: len(due)])
+        waiting = due.taken(continuing)
+        waiting[DUE] = until[continuing]
+        return due.where(~stays[: len(due)]), waiting
 
     # What comes in
 
-    def _arrived(self, blocks: Sequence[Block], context: IntervalContext) -> Iterator[SessionTable]:
+    def _arrived(self, blocks: Sequence[Block], context: IntervalContext) -> Iterator[WindowTable]:
         for block in blocks:
             if isinstance(block, ColumnBlock) and isinstance(block.batch.shape, SessionParts):
-                parts = _of_columns(block, block.batch.shape)
+                columns = block.batch.table.columns[block.batch.shape.first :]
+                starts, ends, counts, *kept = map(numbers_in, columns)
+                key_hashes, keys = block.of_each_record()
             else:
-                parts = self._of_values(block)
-            context.count("records", int(parts.counts.sum()))
-            late = is_closed(parts.ends, context.watermark_before)
-            drop_late(context, parts.keys, (parts.starts, parts.ends), np.where(late, parts.counts, 0))
+                indices = of_numbers(np.repeat(np.arange(len(block.key_hashes)), block.counts))
+                key_hashes = of_equal_bytes(block.key_hashes, 16).take(indices)
+                keys = of_bytes(block.keys, ENCODED).take(indices)
+                starts, ends, counts, kept = _columns(cast("Sequence[tuple[object, _Part]]", block.values))
+            parts = session_parts(key_hashes, keys, [starts, ends, counts, ends], kept, self._reducers)
+            context.count("records", int(counts.sum()))
+            late = is_closed(ends, context.watermark_before)
+            drop_late(context, keys, (starts, ends), np.where(late, counts, 0))
             yield parts.where(~late)
 
-    def _of_values(self, block: Block) -> SessionTable:
-        values = cast("Sequence[tuple[object, _Part]]", block.values)
-        indices = of_numbers(np.repeat(np.arange(len(block.key_hashes)), block.counts))
-        key_hashes, keys = (
-            of_equal_bytes(block.key_hashes, 16).take(indices),
-            of_bytes(block.keys, ENCODED).take(indices),
-        )
-        return _of_parts(key_hashes, keys, [part for _, part in values])
-
-    def _taken_over(self, context: IntervalContext) -> Iterator[SessionTable]:
+    def _taken_over(self, context: IntervalContext) -> WindowTable:
         """The sessions that a `Grouping` has stored, as parts; their records are deleted."""
         lines = lines_of(self._config, len(self._reducers.kept), lambda _: NEVER, context)
-        if len(lines) and lines.values is not None:
-            kept = [self._kept(accumulator) for (accumulator,) in lines.values.tolist()]
-            numbers = lines[START].tolist(), lines[END].tolist(), lines[COUNT].tolist()
-            yield _of_parts(lines.key_hashes, lines.keys, list(zip(*numbers, kept, strict=True)))
-
-    def _kept(self, accumulator: object) -> tuple[object, ...]:
-        parts = cast("tuple[object, ...]", accumulator) if self._reducers.of_tuples else (accumulator,)
-        return kept_of(self._reducers, parts)
+        numbers = [lines[START], lines[END], lines[COUNT], lines[END]]
+        return WindowTable(lines.key_hashes, lines.keys, numbers, lines.kept, lines.values)
 
 
-def _of_columns(block: ColumnBlock, shape: SessionParts) -> SessionTable:
-    key_hashes, keys = block.of_each_record()
-    starts, ends, counts, *kept = (numbers_in(column) for column in block.batch.table.columns[shape.first :])
-    return SessionTable(key_hashes, keys, starts, ends, ends, kept, counts)
-
-
-def _of_parts(key_hashes: pa.Array, keys: pa.Array, parts: Sequence[_Part]) -> SessionTable:
+def _columns(values: Sequence[tuple[object, _Part]]) -> tuple[Numbers, Numbers, Numbers, list[Kept]]:
+    """Starts, ends and numbers of elements of parts, and the columns that reducers keep."""
+    parts = [part for _, part in values]
     starts, ends, counts = (np.array([part[index] for part in parts], np.int64) for index in range(3))
-    kept = [_column(column) for column in zip(*(part[3] for part in parts), strict=True)]
-    return SessionTable(key_hashes, keys, starts, ends, ends, kept, counts)
-
-
-def _column(values: Sequence[object]) -> Kept:
-    numbers = whole_numbers(values)
-    return objects_of(values) if numbers is None else numbers
+    kept = zip(*(part[3] for part in parts), strict=True)
+    return starts, ends, counts, [objects_of(c) if (n := whole_numbers(c)) is None else n for c in kept]

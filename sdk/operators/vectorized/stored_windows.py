@@ -16,6 +16,7 @@ from headrace.sdk.operators.combining.aggregates import Reducers, reducers_of
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
 from headrace.sdk.operators.vectorized.state.segment_formats import PartFormat, SessionFormat, WakeFormat, WindowFormat
+from headrace.sdk.operators.vectorized.state.session_table import DUE, sessions_of
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_table import (
     COUNT,
@@ -112,9 +113,9 @@ class _Segments:
         parts = self._popped(PartFormat(self._accumulated, self._context))
         parts = parts.where(parts[END] > self._before)
         yield from self._in_time(self._accumulated.reduced(parts, self._context))
-        sessions = self._popped(SessionFormat(self._reducers))
-        sessions = sessions.where(sessions.due > self._before)
-        yield from self._in_time(sessions.reduced(self._reducers).windows(self._reducers))
+        sessions = self._popped(SessionFormat(self._accumulated, self._context))
+        sessions = sessions.where(sessions[DUE] > self._before)
+        yield from self._in_time(sessions_of(sessions, self._accumulated, self._context))
         yield from self._of_lines(self._popped(WindowFormat()))
         # The lines of windows have the wall times that they wait for.
         self._popped(WakeFormat())

@@ -38,7 +38,6 @@ from headrace.sdk.operators.vectorized.state.segment_formats import (
     WakeFormat,
     WindowFormat,
 )
-from headrace.sdk.operators.vectorized.state.session_table import SessionTable
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_table import AGE, INDEX, WAKE, WindowTable
 from tests.properties.computation_strategies import BySumsOfColumns, inherited
@@ -85,10 +84,10 @@ def wakes(hashes: pa.Array, keys: pa.Array, times: np.ndarray, values: np.ndarra
     return made
 
 
-def sessions(hashes: pa.Array, keys: pa.Array, times: np.ndarray, values: np.ndarray, epoch: int) -> SessionTable:
+def sessions(hashes: pa.Array, keys: pa.Array, times: np.ndarray, values: np.ndarray, epoch: int) -> WindowTable:
     """Those of different times do not overlap."""
     ones = np.ones(len(times), np.int64)
-    return SessionTable(hashes, keys, times - 1, times, times, [values], ones)
+    return WindowTable(hashes, keys, [times - 1, times, ones, times], [values])
 
 
 def elements(hashes: pa.Array, keys: pa.Array, times: np.ndarray, values: np.ndarray, epoch: int) -> ElementTable:
@@ -109,7 +108,11 @@ WAYS: Mapping[str, Way] = {
         lambda _: WindowFormat(), windows, lambda table: table[INDEX].tolist(), lambda values: list(values)[-1]
     ),
     "wakes": Way(lambda _: WakeFormat(), wakes, lambda table: table[0].tolist(), sorted),
-    "sessions": Way(lambda _: SessionFormat(SUMS), sessions, lambda table: table.kept[0].tolist()),
+    "sessions": Way(
+        lambda context: SessionFormat(Accumulated(SUMS, SumFn()), context),
+        sessions,
+        lambda table: table.kept[0].tolist(),
+    ),
     "elements": Way(
         lambda _: ElementFormat(),
         elements,

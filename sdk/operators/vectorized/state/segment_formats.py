@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -12,12 +13,11 @@ from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.state import segment
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.segment_store import Format, Naming
-from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.vectorized.state import element_table
 from headrace.sdk.operators.vectorized.state.element_table import ElementTable
-from headrace.sdk.operators.vectorized.state.session_table import SessionTable
+from headrace.sdk.operators.vectorized.state.session_table import DUE, decoded_parts, encoded_parts, sessions_of
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
-from headrace.sdk.operators.vectorized.state.window_table import END, ONE_PANE, WAKE, WindowTable
+from headrace.sdk.operators.vectorized.state.window_table import END, NAMES, ONE_PANE, START, WAKE, WindowTable
 
 
 class Kind(IntEnum):
@@ -43,6 +43,9 @@ class Kind(IntEnum):
 class _WindowFormat(Format[WindowTable]):
     """Base class of the formats of `WindowTable`."""
 
+    names: ClassVar[Sequence[str]] = NAMES
+    """Names of the columns."""
+
     def times(self, table: WindowTable) -> Numbers:
         """See `Format`: the windows' ends."""
         return table[END]
@@ -53,11 +56,11 @@ class _WindowFormat(Format[WindowTable]):
 
     def encode(self, table: WindowTable) -> pa.RecordBatch:
         """See `Format`."""
-        return table.encode()
+        return table.encode({name: index for index, name in enumerate(self.names)})
 
     def decode(self, batch: pa.RecordBatch) -> WindowTable:
         """See `Format`."""
-        return WindowTable.decode(batch)
+        return WindowTable.decode(batch, self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,11 @@ class PartFormat(_WindowFormat):
     accumulated: Accumulated
     context: IntervalContext
     naming = Kind.PARTS.naming
+    names = ONE_PANE
 
     def compacted(self, table: WindowTable) -> WindowTable:
         """See `Format`: one line for each key and window."""
         return self.accumulated.reduced(table, self.context)
-
-    def decode(self, batch: pa.RecordBatch) -> WindowTable:
-        """See `Format`. The lines have the columns of `ONE_PANE`."""
-        return WindowTable.decode(batch, ONE_PANE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,39 +109,36 @@ class WakeFormat(_WindowFormat):
 
     def encode(self, table: WindowTable) -> pa.RecordBatch:
         """See `Format`. The table is one `without_contents`."""
-        return table.encode(("start", "end", "wake"), {segment.POINTS: b"1"})
+        return table.encode({"start": START, "end": END, "wake": WAKE}, {segment.POINTS: b"1"})
 
 
 @dataclass(frozen=True, slots=True)
-class SessionFormat(Format[SessionTable]):
+class SessionFormat(_WindowFormat):
     """Format of parts of sessions: looked up by the end of their session as far as it is known.
 
     A part is done at this end.
     """
 
-    reducers: Reducers
+    accumulated: Accumulated
+    context: IntervalContext
     naming = Kind.SESSIONS.naming
     by_key = True
 
-    def times(self, table: SessionTable) -> Numbers:
+    def times(self, table: WindowTable) -> Numbers:
         """See `Format`."""
-        return table.due
+        return table[DUE]
 
-    def joined(self, tables: Sequence[SessionTable]) -> SessionTable:
-        """See `Format`."""
-        return SessionTable.joined(tables, len(self.reducers.kept))
-
-    def compacted(self, table: SessionTable) -> SessionTable:
+    def compacted(self, table: WindowTable) -> WindowTable:
         """See `Format`: one part for each session."""
-        return table.reduced(self.reducers)
+        return sessions_of(table, self.accumulated, self.context)
 
-    def encode(self, table: SessionTable) -> pa.RecordBatch:
+    def encode(self, table: WindowTable) -> pa.RecordBatch:
         """See `Format`."""
-        return table.encode()
+        return encoded_parts(table, self.accumulated)
 
-    def decode(self, batch: pa.RecordBatch) -> SessionTable:
+    def decode(self, batch: pa.RecordBatch) -> WindowTable:
         """See `Format`."""
-        return SessionTable.decode(batch)
+        return decoded_parts(batch, self.accumulated.reducers)
 
 
 @dataclass(frozen=True, slots=True)

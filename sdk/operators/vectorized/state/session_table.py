@@ -1,9 +1,12 @@
-"""Where: tables of parts of sessions, in memory and in segments."""
+"""Where: tables of parts of sessions, each of which combines some elements of one session.
+
+They are a `WindowTable` with the columns of `SESSION`; start and end are the timestamp of the first element and that of
+the last one plus the gap. Parts are in any order unless a function says otherwise, and several may be of one session.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -12,178 +15,88 @@ from numpy.typing import NDArray
 
 from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
-from headrace.lowlevel.columnar.key_columns import ENCODED, Numbers
+from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.state import segment
-from headrace.lowlevel.vectorized.segment_store import Table
-from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
-from headrace.sdk.operators.combining.session_lifting import Runs, runs_of_stretches
-from headrace.sdk.operators.vectorized.state.window_table import (
-    KEY_HASH,
-    WindowTable,
-    objects_of,
-)
+from headrace.lowlevel.topology.computation import IntervalContext
+from headrace.sdk.operators.combining.aggregates import Reducers, whole_numbers
+from headrace.sdk.operators.combining.session_lifting import Runs, kept_of, runs_of_stretches
+from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
+from headrace.sdk.operators.vectorized.state.window_table import END, ONE_PANE, START, WindowTable, objects_of
 
+SESSION = (*ONE_PANE, "due")
+DUE = len(ONE_PANE)
+"""Index of the column with the end of the session as it was known when the part was written, microseconds UTC: later
+than `END` if the session continues."""
 Kept = NDArray[np.int64] | NDArray[np.object_]
 """The column that a reducer keeps: int64, or Python objects where 64 bits are not enough."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionTable(Table):
-    """Parts of sessions, each of which combines some elements of one session; times are microseconds UTC.
-
-    All arrays have one entry for each part. Parts are in any order unless a method says otherwise, and several may be
-    of one session.
-    """
-
-    key_hashes: pa.Array
-    """The 16-byte hash of the key: of type `KEY_HASH`, without nulls."""
-    keys: pa.Array
-    """The key's encoding: of type `ENCODED`, without nulls."""
-    starts: Numbers
-    """Timestamp of the first element."""
-    ends: Numbers
-    """Timestamp of the last element plus the gap."""
-    due: Numbers
-    """End of the session as it was known when the part was written: later than `ends` if the session continues."""
-    kept: list[Kept]
-    """One column for each part of the reducers that keeps values."""
-    counts: Numbers
-    """Number of elements."""
-
-    def taken(self, indices: Numbers) -> SessionTable:
-        """A copy of the parts at these indices."""
-        where = of_numbers(indices)
-        return SessionTable(
-            self.key_hashes.take(where),
-            self.keys.take(where),
-            self.starts[indices],
-            self.ends[indices],
-            self.due[indices],
-            [column[indices] for column in self.kept],
-            self.counts[indices],
-        )
-
-    def runs(self) -> Runs:
-        """Group the parts by session: parts of a key that overlap are of one session."""
-        return runs_of_stretches(self.key_hashes, self.starts, self.ends)
-
-    def reduced(self, reducers: Reducers, runs: Runs | None = None) -> SessionTable:
-        """One part for each session, in any order; its `due` is the latest of the session's parts."""
-        runs = runs or self.runs()
-        if runs.number == len(self):
-            return self
-        key_hashes = self.taken(runs.order)
-        first = np.flatnonzero(np.diff(runs.groups, prepend=-1))
-        joined = key_hashes.taken(first)
-        return SessionTable(
-            joined.key_hashes,
-            joined.keys,
-            np.minimum.reduceat(key_hashes.starts, first),
-            np.maximum.reduceat(key_hashes.ends, first),
-            np.maximum.reduceat(key_hashes.due, first),
-            reduced(reducers, runs.groups, runs.number, key_hashes.kept),
-            np.add.reduceat(key_hashes.counts, first),
-        )
-
-    def encode(self) -> pa.RecordBatch:
-        """Encode the parts in their order, as a segment has them."""
-        columns = {"row": self.key_hashes, "key": self.keys}
-        numbers = {"start": self.starts, "end": self.ends, "due": self.due, "count": self.counts}
-        columns |= {name: of_numbers(column) for name, column in numbers.items()}
-        columns |= {f"kept{number}": _stored(column) for number, column in enumerate(self.kept)}
-        fields = [pa.field(name, column.type) for name, column in columns.items()]
-        fields[1] = fields[1].with_metadata(segment.ENCODED)
-        return pa.record_batch(list(columns.values()), schema=pa.schema(fields))
-
-    @classmethod
-    def decode(cls, table: pa.RecordBatch) -> SessionTable:
-        """Decode the parts of a segment; arrays may be read-only."""
-        key_hashes, keys, *columns = table.columns
-        starts, ends, due, counts = (cast(Numbers, numbers_in(column)) for column in columns[:4])
-        return cls(key_hashes, keys, starts, ends, due, list(map(_loaded, columns[4:])), counts)
-
-    def windows(self, reducers: Reducers) -> WindowTable:
-        """The parts as lines of windows: with numbers if all kept columns are int64, else with accumulators."""
-        bounds = [self.starts, self.ends, self.counts]
-        if all(column.dtype == np.int64 for column in self.kept):
-            return WindowTable(self.key_hashes, self.keys, bounds, cast("list[Numbers]", self.kept))
-        kept = [np.zeros(len(self), np.int64) for _ in self.kept]
-        values = objects_of([(accumulator,) for accumulator in self._accumulators(reducers)])
-        return WindowTable(self.key_hashes, self.keys, bounds, kept, values)
-
-    def _accumulators(self, reducers: Reducers) -> Sequence[object]:
-        """The accumulators of the CombineFn, one for each part."""
-        counts = self.counts.tolist()
-        kept = dict(zip(reducers.kept, (column.tolist() for column in self.kept), strict=True))
-        accumulators = [
-            list(zip(kept[index], counts, strict=True)) if part is Reducer.MEAN else kept.get(index, counts)
-            for index, part in enumerate(reducers.parts)
-        ]
-        return list(zip(*accumulators, strict=True)) if reducers.of_tuples else accumulators[0]
-
-    @classmethod
-    def joined(cls, parts: Sequence[SessionTable], width: int) -> SessionTable:
-        """Concatenate tables in their order; `width` is the number of columns that reducers keep.
-
-        A kept column of the result has Python objects if the column of one of the tables has.
-        """
-        parts = [part for part in parts if len(part)]
-        if len(parts) == 1:
-            return parts[0]
-        if not parts:
-            none = np.empty(0, np.int64)
-            return cls(pa.nulls(0, KEY_HASH), pa.nulls(0, ENCODED), none, none, none, [none] * width, none)
-        return cls(
-            pa.concat_arrays([part.key_hashes for part in parts]),
-            pa.concat_arrays([part.keys for part in parts]),
-            np.concatenate([part.starts for part in parts]),
-            np.concatenate([part.ends for part in parts]),
-            np.concatenate([part.due for part in parts]),
-            [np.concatenate(columns) for columns in zip(*(part.kept for part in parts), strict=True)],
-            np.concatenate([part.counts for part in parts]),
-        )
-
-
-def reduced(reducers: Reducers, groups: Numbers, count: int, columns: Sequence[Kept]) -> list[Kept]:
-    """Combine kept values by group; columns whose sums might not fit into 64 bits become columns of Python numbers.
+def session_parts(
+    key_hashes: pa.Array, keys: pa.Array, numbers: list[Numbers], kept: Sequence[Kept], reducers: Reducers
+) -> WindowTable:
+    """A table of parts: with numbers if all kept columns are int64, else with accumulators.
 
     Args:
-        reducers: The reducers that keep the columns.
-        groups: Group of each row, from 0 to below `count`: int64.
-        count: Number of groups, each of which has at least one row.
-        columns: One column for each part of the reducers that keeps values; each has the length of `groups`.
-
-    Returns:
-        One column for each of `columns`, with one entry for each group.
+        key_hashes: See `WindowTable`.
+        keys: See `WindowTable`.
+        numbers: The columns of `SESSION`: int64.
+        kept: One column for each part of the reducers that keeps values.
+        reducers: The reducers.
     """
-    found: list[Kept] = []
-    for index, column in zip(reducers.kept, columns, strict=True):
-        part = reducers.parts[index]
-        if column.dtype == np.int64 and _fits(part, cast(Numbers, column)):
-            found.append(part.reduced(groups, count, cast(Numbers, column)))
-        else:
-            found.append(_of_values(part, groups, count, column.astype(object)))
+    if all(column.dtype == np.int64 for column in kept):
+        return WindowTable(key_hashes, keys, numbers, cast("list[Numbers]", list(kept)))
+    accumulators = reducers.accumulators(cast("Sequence[Numbers]", kept), numbers[2])
+    nothing = [np.zeros(len(keys), np.int64) for _ in kept]
+    return WindowTable(key_hashes, keys, numbers, nothing, objects_of([(each,) for each in accumulators]))
+
+
+def runs_of(parts: WindowTable) -> Runs:
+    """The parts by session: those of a key that overlap are of one session."""
+    return runs_of_stretches(parts.key_hashes, parts[START], parts[END])
+
+
+def sessions_of(parts: WindowTable, accumulated: Accumulated, context: IntervalContext) -> WindowTable:
+    """One part for each session, in any order; its `DUE` is the latest of the session's parts.
+
+    Raises StepError for errors of the CombineFn.
+    """
+    runs = runs_of(parts)
+    if runs.number == len(parts):
+        return parts
+    parts = parts.taken(runs.order)
+    first = np.flatnonzero(np.diff(runs.groups, prepend=-1))
+    found = parts.taken(first)
+    found[START] = np.minimum.reduceat(parts[START], first)
+    for column in (END, DUE):
+        found[column] = np.maximum.reduceat(parts[column], first)
+    accumulated.merge(found, parts, runs.groups, context)
     return found
 
 
-def _fits(part: Reducer, column: Numbers) -> bool:
-    if not part.adds or not len(column):
-        return True
-    return len(column) * max(abs(int(column.max())), abs(int(column.min()))) < LARGEST_SUM
+def encoded_parts(parts: WindowTable, accumulated: Accumulated) -> pa.RecordBatch:
+    """Encode the parts in their order, as a segment has them."""
+    kept = list(map(of_numbers, parts.kept))
+    if parts.as_values().any():
+        rows = [kept_of(accumulated.reducers, each) for each in accumulated.accumulators(parts)]
+        kept = [_stored(column) for column in zip(*rows, strict=True)]
+    columns = {"row": parts.key_hashes, "key": parts.keys}
+    columns |= {name: of_numbers(parts[SESSION.index(name)]) for name in ("start", "end", "due", "count")}
+    columns |= {f"kept{number}": column for number, column in enumerate(kept)}
+    fields = [pa.field(name, column.type) for name, column in columns.items()]
+    fields[1] = fields[1].with_metadata(segment.ENCODED)
+    return pa.record_batch(list(columns.values()), schema=pa.schema(fields))
 
 
-def _of_values(part: Reducer, groups: Numbers, count: int, column: NDArray[np.object_]) -> NDArray[np.object_]:
-    combine = (Reducer.SUM if part.adds else part).value()
-    values: list[list[object]] = [[] for _ in range(count)]
-    for group, value in zip(groups.tolist(), column.tolist(), strict=True):
-        values[group].append(value)
-    return objects_of([combine.merge_accumulators(parts) for parts in values])
+def decoded_parts(table: pa.RecordBatch, reducers: Reducers) -> WindowTable:
+    """Decode the parts of a segment; arrays may be read-only."""
+    key_hashes, keys, *columns = table.columns
+    starts, ends, due, counts = (cast(Numbers, numbers_in(column)) for column in columns[:4])
+    return session_parts(key_hashes, keys, [starts, ends, counts, due], list(map(_loaded, columns[4:])), reducers)
 
 
-def _stored(column: Kept) -> pa.Array:
-    if column.dtype == np.int64:
-        return of_numbers(column)
-    return pa.array([dumps(value) for value in column.tolist()], pa.large_binary())
+def _stored(values: Sequence[object]) -> pa.Array:
+    numbers = whole_numbers(values)
+    return pa.array(list(map(dumps, values)), pa.large_binary()) if numbers is None else of_numbers(numbers)
 
 
 def _loaded(column: pa.Array) -> Kept:

@@ -109,7 +109,7 @@ class WindowTable(Table):
     keys: pa.Array
     """The key's encoding: of type `ENCODED`, without nulls."""
     numbers: list[Numbers]
-    """The columns of `NAMES`, or only those of `ONE_PANE`: int64."""
+    """The columns of `NAMES`, or only those of `ONE_PANE`, or those of `SESSION`: int64."""
     kept: list[Numbers]
     """The columns that reducers keep: int64."""
     values: NDArray[np.object_] | None = None
@@ -204,15 +204,14 @@ class WindowTable(Table):
         indices[groups[order]] = order
         return indices
 
-    def encode(self, stored: Sequence[str] = NAMES, metadata: Mapping[bytes, bytes] | None = None) -> pa.RecordBatch:
+    def encode(self, stored: Mapping[str, int], metadata: Mapping[bytes, bytes] | None = None) -> pa.RecordBatch:
         """Encode the lines in their order, as a segment has them; there is at least one line.
 
         Args:
-            stored: Names of the columns to store; others are decoded as 0, and `WAKE` as `NEVER`.
+            stored: Name -> index of each column to store; others are decoded as 0, and `WAKE` as `NEVER`.
             metadata: Added to the metadata of the Arrow schema.
         """
-        own = zip(NAMES, self.numbers, strict=False)
-        fields, columns, same = encoded_numbers({name: column for name, column in own if name in stored})
+        fields, columns, same = encoded_numbers({name: self.numbers[index] for name, index in stored.items()})
         fields += [pa.field(f"kept{index}", pa.int64()) for index in range(len(self.kept))]
         columns += map(of_numbers, self.kept)
         if self.values is not None and self.as_values().any():
@@ -225,7 +224,7 @@ class WindowTable(Table):
 
     @classmethod
     def decode(cls, table: pa.RecordBatch, names: Sequence[str] = NAMES) -> WindowTable:
-        """Decode the lines of a segment; arrays may be read-only. `names` are the columns: `NAMES` or `ONE_PANE`."""
+        """Decode the lines of a segment; arrays may be read-only. `names` are the columns: all of `NAMES`, say."""
         stored = table.schema.names
         # `encode` leaves the column out if no line waits for a wall time, which is the common case.
         same: dict[str, int] = {NAMES[WAKE]: NEVER, **json.loads((table.schema.metadata or {})[segment.SAME])}

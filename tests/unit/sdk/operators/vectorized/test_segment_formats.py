@@ -33,7 +33,7 @@ GROUPINGS: dict[str, Format[Any]] = {
     "parts": PartFormat(Accumulated(SUMS, SumFn()), Mock()),
     "windows": WindowFormat(),
     "wakes": WakeFormat(),
-    "sessions": SessionFormat(SUMS),
+    "sessions": SessionFormat(Accumulated(SUMS, SumFn()), Mock()),
     "elements": ElementFormat(),
 }
 TIMERS: dict[str, Format[Any]] = {"timers": TimerFormat(Layout.of(later.Totals.timer_fields, "timer_fields"), None)}
