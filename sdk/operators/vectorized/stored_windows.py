@@ -12,7 +12,7 @@ from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.segment_store import Format, SegmentStore, T
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, combiner_kind
-from headrace.sdk.operators.combining.aggregates import Reducers, reducers_of
+from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
 from headrace.sdk.operators.vectorized.state.segment_formats import PartFormat, SessionFormat, WakeFormat, WindowFormat
@@ -95,80 +95,53 @@ def windows_in_segments(
             f"step {context.name!r} has stored numbers of the engine's {combiner_kind(combine)}; the "
             "program's own of that name cannot go on with them; give it, or the step, another name"
         )
-    return _Segments(config, combine, reducers, context).windows()
+    accumulated, before = Accumulated(reducers, combine), context.watermark_before
+    parts = accumulated.reduced(_popped(PartFormat(accumulated, context), context), context)
+    sessions = _popped(SessionFormat(accumulated, context), context)
+    # A part whose session continued was stored again.
+    sessions = sessions_of(sessions.where(sessions[DUE] > before), accumulated, context)
+    windows = _popped(WindowFormat(), context).newest()
+    # The lines of windows have the wall times that they wait for.
+    _popped(WakeFormat(), context)
+    firing = Firing.after_end(config.windowing)
+    lines = WindowTable.joined([_without_pane(parts), _without_pane(sessions), windows], len(reducers.kept))
+    lines = lines.where(lines[END] > firing.closed_until(before))
+    if not len(lines):
+        return
+    # Stored lines do not tell whether their windows have ended since and have fired then; `end` finds out.
+    lines = lines.taken(np.arange(len(lines)))
+    firing.end(lines, before, context.wall_time)
+    key_hashes, keys, due = lines.key_hashes.to_pylist(), lines.keys.to_pylist(), firing.due(lines).tolist()
+    columns = zip(key_hashes, keys, accumulated.accumulators(lines), due, _columns(lines), strict=True)
+    for key_hash, key, accumulator, until, numbers in columns:
+        yield StoredWindow(key_hash, key, _state(config, accumulator, until, numbers))
 
 
-class _Segments:
-    """Reads the segments of one interval, during one bundle."""
+def _popped(format_: Format[T], context: IntervalContext) -> T:
+    """All lines of one format; their segments are deleted."""
+    return SegmentStore(context, format_).pop(NEVER)
 
-    def __init__(
-        self, config: GroupingConfig, combine: AnyCombineFn, reducers: Reducers, context: IntervalContext
-    ) -> None:
-        self._config, self._reducers, self._context = config, reducers, context
-        self._accumulated = Accumulated(reducers, combine)
-        self._before = context.watermark_before
 
-    def windows(self) -> Iterator[StoredWindow]:
-        """All open windows: parts of windows with one pane, then sessions, then windows with several panes."""
-        parts = self._popped(PartFormat(self._accumulated, self._context))
-        parts = parts.where(parts[END] > self._before)
-        yield from self._in_time(self._accumulated.reduced(parts, self._context))
-        sessions = self._popped(SessionFormat(self._accumulated, self._context))
-        sessions = sessions.where(sessions[DUE] > self._before)
-        yield from self._in_time(sessions_of(sessions, self._accumulated, self._context))
-        yield from self._of_lines(self._popped(WindowFormat()))
-        # The lines of windows have the wall times that they wait for.
-        self._popped(WakeFormat())
+def _without_pane(lines: WindowTable) -> WindowTable:
+    """The lines of windows that have one pane, which fires at their end, as those of windows that may have several."""
+    lines = lines.without_panes().with_panes()
+    lines.set_flag(TIMELY, np.ones(len(lines), np.bool_))
+    return lines
 
-    def _popped(self, format_: Format[T]) -> T:
-        """All lines of one format; their segments are deleted."""
-        return SegmentStore(self._context, format_).pop(NEVER)
 
-    def _in_time(self, lines: WindowTable) -> Iterator[StoredWindow]:
-        """States of windows that have one pane, which fires at their end."""
-        if not len(lines):
-            return
-        bounds = (lines[START].tolist(), lines[END].tolist(), lines[COUNT].tolist())
-        for key_hash, key, start, end, elements, accumulator in zip(
-            lines.key_hashes.to_pylist(),
-            lines.keys.to_pylist(),
-            *bounds,
-            self._accumulated.accumulators(lines),
-            strict=True,
-        ):
-            namespace = self._config.namespaces.of_bounds(start, end)
-            yield StoredWindow(key_hash, key, WindowState.of_segment(namespace, end, (elements, elements), accumulator))
-
-    def _of_lines(self, lines: WindowTable) -> Iterator[StoredWindow]:
-        """States of windows that have several panes; the line of the latest epoch is valid for each key and window."""
-        firing = Firing.after_end(self._config.windowing)
-        lines = lines.newest()
-        lines = lines.where(lines[END] > firing.closed_until(self._before))
-        if not len(lines):
-            return
-        # Stored lines do not tell whether their windows have ended since and have fired then; `end` finds out.
-        lines = lines.taken(np.arange(len(lines)))
-        firing.end(lines, self._before, self._context.wall_time)
-        accumulators = self._accumulated.accumulators(lines)
-        key_hashes, keys, due = lines.key_hashes.to_pylist(), lines.keys.to_pylist(), firing.due(lines).tolist()
-        for key_hash, key, accumulator, until, numbers in zip(
-            key_hashes, keys, accumulators, due, _columns(lines), strict=True
-        ):
-            yield StoredWindow(key_hash, key, self._of_line(accumulator, until, numbers))
-
-    def _of_line(self, accumulator: object, due: int, numbers: Sequence[int]) -> WindowState:
-        start, end, count, fresh, index, nonspeculative, wake, *flags = numbers
-        timely, ended, finished = map(bool, flags)
-        waits = None if wake == NEVER else wake
-        return WindowState.of_segment(
-            self._config.namespaces.of_bounds(start, end),
-            due,
-            (fresh, count),
-            accumulator if count else EMPTY,
-            (index, nonspeculative, timely),
-            NO_MORE if finished else progress_of(self._config.trigger, fresh, waits, ended),
-            None if finished else waits,
-        )
+def _state(config: GroupingConfig, accumulator: object, due: int, numbers: Sequence[int]) -> WindowState:
+    start, end, count, fresh, index, nonspeculative, wake, *flags = numbers
+    timely, ended, finished = map(bool, flags)
+    waits = None if wake == NEVER else wake
+    return WindowState.of_segment(
+        config.namespaces.of_bounds(start, end),
+        due,
+        (fresh, count),
+        accumulator if count else EMPTY,
+        (index, nonspeculative, timely),
+        NO_MORE if finished else progress_of(config.trigger, fresh, waits, ended),
+        None if finished else waits,
+    )
 
 
 def _columns(lines: WindowTable) -> Iterator[tuple[int, ...]]:
