@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.sdk.model.element_form import GroupingInputForm
-from headrace.sdk.operators.grouping import window_assignment
 from headrace.sdk.operators.grouping.window_assignment import Arrivals, sorter
-from headrace.sdk.windows import FixedWindows
+from headrace.sdk.windows import FixedWindows, slices
 from headrace.sdk.windows.window_namespace import WindowNamespaces
 from headrace.sdk.windows.windowing import Windowing
 
@@ -29,6 +28,6 @@ def _sorted(times: list[int], most: int) -> Arrivals:
     """Records with their places as values; from `most` on they count as many."""
     windowing = Windowing.of(FixedWindows(10, 3))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window_assignment, "_MANY", most)
+        patch.setattr(slices, "_MANY", most)
         sort = sorter(windowing, GroupingInputForm.PLAIN, WindowNamespaces(windowing))
         return sort([("key", place) for place in range(len(times))], times, MIN_TIMESTAMP)
