@@ -22,7 +22,7 @@ import headrace as beam
 from headrace.coders import registry
 from headrace.coders.typecoders import CoderRegistry
 from headrace.lowlevel import KeyEncodingError, StepError, TopologyError
-from headrace.lowlevel.coders.coder import KeyCoder, decode_key, encode_key
+from headrace.lowlevel.coders.coder import KeyCoder, decode_key, encode_key, key_hash_of
 from headrace.lowlevel.coders.key_types import dynamic_named_tuple
 from headrace.lowlevel.errors import CoderError
 from headrace.sdk.coders.registry import key_problem
@@ -343,3 +343,9 @@ def test_times_outside_the_years_of_utc_are_refused_before_they_are_stored(key: 
         encode_key(("visit", key))
     last = datetime.max.replace(tzinfo=UTC)
     assert decode_key(encode_key(last)) == last
+
+
+def test_the_state_of_a_key_is_found_by_every_byte_of_it_and_by_the_same_hash_in_every_release() -> None:
+    keys = ["Ab", "ab", "AB", "Ab ", b"Ab", b"ab", ("Ab",), ("ab",), 1, "1", ("a", "b"), ("ab", ""), None, ""]
+    assert len({key_hash_of(encode_key(key)) for key in keys}) == len(keys)
+    assert key_hash_of(encode_key("Ab")).hex() == "38cb49a45382e4c4d4141f9a67ad55e6"
