@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.sdk.windows import BoundedWindow, IntervalWindow, MergeContext, Sessions, WindowFn
+from headrace.sdk.windows import BoundedWindow, MergeContext, WindowFn
 from headrace.sdk.windows.window_namespace import WindowNamespace, WindowNamespaces
 
 
@@ -42,7 +42,7 @@ def merge_windows(
     """Merge windows, all of them different and at least one; raises `MergeError` for an inconsistent window function.
 
     >>> from headrace.sdk.windows.windowing import Windowing
-    >>> from headrace.sdk.windows import IntervalWindow
+    >>> from headrace.sdk.windows import IntervalWindow, Sessions
     >>> namespaces = WindowNamespaces(Windowing(Sessions(5)))
     >>> windows = [namespaces.of_window(IntervalWindow(start, start + 5)) for start in (3, 20, 0)]
     >>> [merged.namespace.window for merged in merge_windows(Sessions(5), namespaces, windows)]
@@ -50,32 +50,9 @@ def merge_windows(
     """
     if len(windows) == 1:
         return [Merged(windows[0], list(windows))]
-    if type(window_fn) is Sessions:
-        return _merge_overlapping(namespaces, windows)
     recorder = _Recorder(window_fn, namespaces, windows)
     window_fn.merge(recorder)
     return recorder.merged()
-
-
-def _merge_overlapping(namespaces: WindowNamespaces, windows: Sequence[WindowNamespace]) -> list[Merged]:
-    """`Sessions.merge` on microseconds."""
-    merged: list[Merged] = []
-    ordered = sorted(
-        (cast(IntervalWindow, namespace.window).start_us, namespace.end, namespace) for namespace in windows
-    )
-    begin, until, run = 0, 0, list[WindowNamespace]()
-    for start, end, namespace in ordered:
-        if run and start >= until:
-            merged.append(_stretch(namespaces, begin, until, run))
-            run = []
-        begin, until = (begin, max(until, end)) if run else (start, end)
-        run.append(namespace)
-    merged.append(_stretch(namespaces, begin, until, run))
-    return merged
-
-
-def _stretch(namespaces: WindowNamespaces, start: int, end: int, run: list[WindowNamespace]) -> Merged:
-    return Merged(run[0] if len(run) == 1 else namespaces.of_interval(start, end), run)
 
 
 class _Recorder(MergeContext):
@@ -107,5 +84,5 @@ class _Recorder(MergeContext):
         self._groups[result.code] = Merged(result, parts)
 
     def merged(self) -> list[Merged]:
-        """The windows after all merges."""
-        return list(self._groups.values())
+        """The windows after all merges, in the order of their ends."""
+        return sorted(self._groups.values(), key=lambda merged: merged.namespace.end)
