@@ -175,7 +175,7 @@ class TypedStep:
     """A transform whose types are those of its function."""
 
     typing: StepTyping
-    input_hints: tuple[tuple[object, ...], dict[str, object]]
+    input_hints: Hints
     output_hints: Stated
 
     def input_type(self) -> object:

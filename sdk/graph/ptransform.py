@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, wraps
-from typing import (
-    Any,
-    Concatenate,
-    Generic,
-    Never,
-    ParamSpec,
-    Self,
-    TypeAlias,
-    TypeVar,
-    cast,
-    get_args,
-    get_origin,
-)
+from typing import Any, Concatenate, Generic, Never, ParamSpec, TypeAlias, TypeVar, cast, get_args, get_origin
 
 from headrace.sdk.graph.pvalue import BasePipeline, DoOutputsTuple, InT, OutT, PBegin, PCollection, PValue
 from headrace.sdk.model.labels import label_of
 from headrace.sdk.typehints.consistency import is_consistent_with
 from headrace.sdk.typehints.hints import normal
-from headrace.sdk.typehints.io_type_hints import IOTypeHints, annotations_of
+from headrace.sdk.typehints.io_type_hints import Hints, IOTypeHints, Stated, WithTypeHints, annotations_of
 
 P = ParamSpec("P")
 
 
-class PTransform(Generic[InT, OutT]):
+class PTransform(WithTypeHints, Generic[InT, OutT]):
     """A step of a pipeline. Subclass it and define `expand` in terms of other transforms to make a composite one.
 
     >>> class Double(PTransform):
@@ -47,9 +35,9 @@ class PTransform(Generic[InT, OutT]):
     """Name of the coder with which keys of another SDK are encoded; None if keys are as the program has them."""
 
     _label: str | None = None
-    input_hints: tuple[tuple[object, ...], dict[str, object]] = ((), {})
+    input_hints: Hints = ((), {})
     """Types stated by `with_input_types`."""
-    output_hints: tuple[object, Mapping[str | None, object]] = (None, {})
+    output_hints: Stated = (None, {})
     """Type of the main output, and of tagged outputs, stated by `with_output_types`."""
 
     def __init__(self, label: str | None = None) -> None:
@@ -76,17 +64,6 @@ class PTransform(Generic[InT, OutT]):
     def expand(self, inputs: InT) -> OutT:
         """What the transform makes of its input; called once, when the transform is applied."""
         raise TypeError(f"transform {self.label!r} ({type(self).__name__}) does not define expand(self, inputs)")
-
-    def with_input_types(self, *hints: object, **named_hints: object) -> Self:
-        """State the type of the elements that the transform takes."""
-        self.input_hints = (hints, named_hints)
-        return self
-
-    def with_output_types(self, hint: object = None, **tagged_hints: object) -> Self:
-        """State the type of the elements that the transform puts out: the `element_type` of the output."""
-        tagged: dict[str | None, object] = dict(tagged_hints.items())
-        self.output_hints = (hint, tagged)
-        return self
 
     def input_type(self) -> object:
         """The type of input elements: as stated, else as `expand` is annotated, else `Any`."""

@@ -145,7 +145,7 @@ class IOTypeHints(NamedTuple):
 
 
 class WithTypeHints:
-    """What has types of input and output: a base of `DoFn` and `CombineFn`.
+    """What has types of input and output: a base of `DoFn`, `CombineFn` and `PTransform`.
 
     >>> class Sink(WithTypeHints):
     ...     pass
