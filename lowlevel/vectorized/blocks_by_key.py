@@ -168,7 +168,7 @@ def by_key(blocks: Sequence[Block], numbers: Sequence[Numbers]) -> tuple[Numbers
         Four items: the distinct key numbers, int64, ascending (with a single block in the order of its keys); and for
         each record the index of its key among them, int64, its timestamp, int64, microseconds UTC, and its value.
     """
-    times = np.concatenate([np.frombuffer(_times(block), np.int64) for block in blocks])
+    times = np.concatenate(list(map(times_of, blocks)))
     if len(blocks) == 1:
         # The records of a block are sorted by key already.
         return numbers[0], np.repeat(np.arange(len(numbers[0])), blocks[0].counts), times, _values(blocks, None)
@@ -177,8 +177,9 @@ def by_key(blocks: Sequence[Block], numbers: Sequence[Numbers]) -> tuple[Numbers
     return distinct, np.searchsorted(distinct, owners[order]), times[order], _values(blocks, order)
 
 
-def _times(block: Block) -> bytes:
-    return block.batch.times.tobytes() if isinstance(block, ColumnBlock) else block.timestamps.tobytes()
+def times_of(block: Block) -> Numbers:
+    """The event time of each record, int64, microseconds UTC."""
+    return block.batch.times if isinstance(block, ColumnBlock) else np.frombuffer(block.timestamps, np.int64)
 
 
 def _values(blocks: Sequence[Block], order: Numbers | None) -> Values:

@@ -81,23 +81,6 @@ def made_of(kind: type, values: dict[str, object]) -> object:
     return Row.of(values) if kind is Row else kind(**values)
 
 
-def field_values(value: object) -> dict[str, object]:
-    """The fields of a row, named tuple, dataclass or dict, as name -> value.
-
-    Raises:
-        TypeError: The value is none of these.
-    """
-    if isinstance(value, Row):
-        return value.as_dict()
-    if isinstance(value, Mapping):
-        return dict(value)
-    if hasattr(value, "_asdict"):
-        return dict(value._asdict())
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
-    raise TypeError(f"{value!r:.200} of type {type(value).__name__} has no fields; use Row(...)")
-
-
 UNIONS = (typing.Union, types.UnionType)
 """Origins of unions: `typing.Union` for `Union[...]`, `types.UnionType` for `|`."""
 
@@ -170,7 +153,8 @@ def normal(hint: object) -> object:
 
 
 def _generic(origin: object, arguments: tuple[object, ...]) -> object:
-    if not isinstance(origin, type) or not all(map(_is_type, arguments)):
+    # A list of arguments, as `Callable` has, is no type.
+    if not isinstance(origin, type) or any(isinstance(argument, list) for argument in arguments):
         return origin if isinstance(origin, type) else Any
     if origin is tuple:
         return _tuple(arguments)
@@ -180,11 +164,6 @@ def _generic(origin: object, arguments: tuple[object, ...]) -> object:
         return origin
     inner = tuple(argument if argument is ... else normal(argument) for argument in arguments)
     return types.GenericAlias(origin, inner)
-
-
-def _is_type(argument: object) -> bool:
-    # The parameters of a Callable are a list.
-    return not isinstance(argument, list)
 
 
 def _tuple(arguments: tuple[object, ...]) -> object:

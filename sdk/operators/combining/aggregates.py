@@ -56,15 +56,12 @@ class Reducer(Enum):
         Returns:
             int64, one entry for each group; a group without values has 0 for sums, the int64 limit for extremes.
         """
-        if self.adds:
-            sums = np.zeros(count, np.int64)
-            np.add.at(sums, groups, values)
-            return sums
         bounds = np.iinfo(np.int64)
-        extremes = np.full(count, bounds.min if self is Reducer.MAX else bounds.max)
-        ufunc = np.maximum if self is Reducer.MAX else np.minimum
-        ufunc.at(extremes, groups, values)
-        return extremes
+        extremes = {Reducer.MAX: (np.maximum, bounds.min), Reducer.MIN: (np.minimum, bounds.max)}
+        ufunc, start = extremes.get(self, (np.add, 0))
+        found = np.full(count, start, np.int64)
+        ufunc.at(found, groups, values)
+        return found
 
     def accumulators(self, kept: Numbers, counts: Numbers) -> list[object]:
         """The accumulators of the `CombineFn`, one for each group, from kept numbers and numbers of elements."""
@@ -110,7 +107,8 @@ class Reducers:
 
     def accumulators(self, columns: Sequence[Numbers], counts: Numbers) -> list[object]:
         """See `Reducer.accumulators`."""
-        return self._joined([part.accumulators(kept, counts) for part, kept in self._of_each(columns, counts)])
+        parts = [part.accumulators(kept, counts) for part, kept in self._of_each(columns, counts)]
+        return list(zip(*parts, strict=True)) if self.of_tuples else parts[0]
 
     def results(self, columns: Sequence[Numbers], counts: Numbers) -> list[pa.Array]:
         """See `Reducer.results`; one array for each part."""
@@ -119,9 +117,6 @@ class Reducers:
     def _of_each(self, columns: Sequence[Numbers], counts: Numbers) -> list[tuple[Reducer, Numbers]]:
         kept = dict(zip(self.kept, columns, strict=True))
         return [(part, kept.get(place, counts)) for place, part in enumerate(self.parts)]
-
-    def _joined(self, parts: list[list[object]]) -> list[object]:
-        return list(zip(*parts, strict=True)) if self.of_tuples else parts[0]
 
 
 def reducers_of(combine: AnyCombineFn) -> Reducers | None:

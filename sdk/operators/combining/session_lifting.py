@@ -182,12 +182,10 @@ class SessionLifting(RunsCombiner, InlineComputation):
             if self._form is not GroupingInputForm.PLAIN:
                 payload, windows, _ = cast("tuple[object, Sequence[IntervalWindow], object]", payload)
             for window in windows:
-                values.append((key, (window.start_us, window.end_us, 1, self._kept(payload))))
+                accumulator = self._combine.add_input(self._combine.create_accumulator(), payload)
+                values.append((key, (window.start_us, window.end_us, 1, kept_of(self._reducers, accumulator))))
                 timestamps.append(timestamp)
         return Batch(values, timestamps)
-
-    def _kept(self, value: object) -> tuple[object, ...]:
-        return kept_of(self._reducers, self._combine.add_input(self._combine.create_accumulator(), value))
 
     def finish_bundle(self, emit: Emit) -> None:
         """Send the parts of all buffered elements."""

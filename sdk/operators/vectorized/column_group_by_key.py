@@ -23,7 +23,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
-from headrace.lowlevel.vectorized.blocks_by_key import without_duplicates
+from headrace.lowlevel.vectorized.blocks_by_key import times_of, without_duplicates
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
 from headrace.sdk.expressions.element_schema import windows_between
 from headrace.sdk.model.element_form import GroupingInputForm
@@ -101,7 +101,7 @@ class ColumnGroupByKey(IntervalComputation):
             if not len(block):
                 continue
             context.count("records", len(block))
-            times = _times(block)
+            times = times_of(block)
             if late := int(np.count_nonzero(is_late(times, before))):
                 context.count("late", late)
             lines = self._lines(block, times, context)
@@ -232,11 +232,6 @@ class _Lines:
         starts, ends, *others = (np.concatenate([part[column] for part in parts]) for column in columns)
         groups, _ = window_groups(pa.concat_arrays([part.key_hashes for part in parts]), starts, ends)
         return cls(pa.concat_arrays([part.keys for part in parts]), groups, starts, ends, *others)
-
-
-def _times(block: Block) -> Numbers:
-    """The event time of each record, int64, microseconds UTC."""
-    return block.batch.times if isinstance(block, ColumnBlock) else np.frombuffer(block.timestamps, np.int64)
 
 
 def _columns_of(block: ColumnBlock) -> ValueColumns | None:

@@ -118,14 +118,10 @@ def elements_of_records(config: GroupingConfig, context: IntervalContext) -> Ite
     if not lines:
         return
     key_hashes, keys, states, values = zip(*lines, strict=True)
-    bounds = [np.array(column, np.int64) for column in zip(*map(_bounds, states), strict=True)]
+    bounds = [np.array([getattr(state.namespace, bound) for state in states], np.int64) for bound in ("start", "end")]
     counts = np.array([len(loads(each)) for each in values], np.int64)
     numbers = [*bounds, np.full(len(lines), TAKEN), np.arange(len(lines)), counts]
     yield ElementTable(pa.array(key_hashes, KEY_HASH), pa.array(keys, ENCODED), numbers, ValueLists(list(values)))
-
-
-def _bounds(state: WindowState) -> tuple[int, int]:
-    return state.namespace.start, state.namespace.end
 
 
 def _records_of_elements(config: GroupingConfig, context: IntervalContext) -> None:
