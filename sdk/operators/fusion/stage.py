@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from traceback import walk_tb
 from types import TracebackType
@@ -100,7 +100,7 @@ class _LiveStage:
         self._deferred: dict[tuple[int, ElementForm], tuple[list[object], list[int]]] = {}
         self._finishing = [step for step in plan.element_steps() if step.finishes()]
         self._throughput = Throughput(plan)
-        self._columns = ColumnRun(plan, self._throughput, self._run_batch, self._put_plain)
+        self._columns = ColumnRun(plan, self._throughput, self._run_loop, self._put_plain)
 
     def start_bundle(self) -> None:
         self._throughput.clear()
@@ -128,49 +128,39 @@ class _LiveStage:
         if isinstance(batch, ColumnBatch):
             self._columns.run(node, form, batch, emit)
         else:
-            self._run_batch(node, form, batch, emit)
+            self._run_loop(node, form, batch, emit)
         self._drain(emit)
-
-    def _run_batch(
-        self, node: int, form: ElementForm, batch: Batch, emit: Emit, only: frozenset[int] | None = None
-    ) -> None:
-        self._run_loop(node, form, batch.values, batch.timestamps, emit, only)
 
     def _drain(self, emit: Emit) -> None:
         while self._deferred:
             node, form = min(self._deferred, key=lambda key: (key[0], key[1].value))
-            self._run_loop(node, form, *self._deferred.pop((node, form)), emit)
+            self._run_loop(node, form, Batch(*self._deferred.pop((node, form))), emit)
 
     def _run_loop(
-        self,
-        node: int,
-        form: ElementForm,
-        values: Sequence[object],
-        timestamps: Sequence[int],
-        emit: Emit,
-        only: frozenset[int] | None = None,
+        self, node: int, form: ElementForm, batch: Batch, emit: Emit, only: frozenset[int] | None = None
     ) -> None:
-        self._throughput.add(node, len(values))
-        if only is None and form is ElementForm.PLAIN and self._pass_on(node, values, timestamps, emit):
+        """Run elements through a generated loop; `only` are indices of the readers that get them, None for all."""
+        self._throughput.add(node, len(batch))
+        if only is None and form is ElementForm.PLAIN and self._pass_on(node, batch, emit):
             return
         loop = self._loops.get((node, form, only)) or self._write(node, form, only)
         try:
             with at(loop.current_step):
-                self._throughput.add_all(loop.counts, loop.run(values, timestamps, emit))
+                self._throughput.add_all(loop.counts, loop.run(batch.values, batch.timestamps, emit))
         except StepError:
             raise
         except Exception as error:
             raise _located(error, loop) from error
 
-    def _pass_on(self, node: int, values: Sequence[object], timestamps: Sequence[int], emit: Emit) -> bool:
+    def _pass_on(self, node: int, batch: Batch, emit: Emit) -> bool:
         """Send the batch on unchanged if no step does anything with its elements; whether it was sent."""
         if node not in self._pass_through:
             self._pass_through[node] = pass_through_exits(self._plan, node)
         exits = self._pass_through[node]
-        if exits is None or (any(exit_.keyed for exit_ in exits) and not are_pairs(values)):
+        if exits is None or (any(exit_.keyed for exit_ in exits) and not are_pairs(batch.values)):
             return False
         for exit_ in exits:
-            emit(exit_.stream, Batch(values, timestamps))
+            emit(exit_.stream, Batch(batch.values, batch.timestamps))
         return True
 
     def _write(self, node: int, form: ElementForm, only: frozenset[int] | None) -> Loop:

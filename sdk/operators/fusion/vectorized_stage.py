@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -47,15 +46,8 @@ _REMEDY = "return only fields, items, arithmetic and comparisons of the element,
 """What the author of a function can do so that the function is translated."""
 
 
-class RunLoop(Protocol):
-    """Runs the generated loop that begins at a collection of the stage."""
-
-    def __call__(
-        self, node: int, form: ElementForm, batch: ColumnBatch, emit: Emit, only: frozenset[int] | None = None
-    ) -> None:
-        """Run the loop over a batch's elements; `only` are indices of the readers that get them, None for all."""
-
-
+RunLoop = Callable[[int, ElementForm, ColumnBatch, Emit, frozenset[int] | None], None]
+"""Runs the generated loop that begins at a collection of the stage; see `_LiveStage`."""
 Put = Callable[[ElementStep, Iterable[object], int], None]
 """Takes outputs of a step that are single elements; their timestamp is microseconds UTC."""
 
