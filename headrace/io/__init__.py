@@ -1,5 +1,7 @@
 """Exports, under the module name of Beam, sources and sinks."""
 
+# Has transforms of lists computed at once, those of this package too.
+import headrace.transforms  # noqa: F401
 from headrace.absent_names.absent_modules import add_absent_names
 from headrace.io import (
     avroio,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -253,16 +254,17 @@ class WriterSchema:
         from fastavro.validation import validate
 
         record = plain(element)
-        validate(record, self.parsed)
+        # First, as fastavro says of a decimal neither which one it is nor what does not fit.
         if loss := next(self._losses(record, self.parsed), None):
             raise ValueError(loss)
+        validate(record, self.parsed)
         if change := self._changes.of(record):
             raise ValueError(change)
         return record
 
     def _losses(self, value: object, schema: Schema) -> Iterator[str]:
-        """What would be lost: fields that no record of a (union) schema has, zones of times that are to have none."""
-        if not isinstance(value, (dict, list, tuple, datetime, str)):
+        """What would be lost: fields that no record of a (union) schema has, zones of times, digits of decimals."""
+        if not isinstance(value, (dict, list, tuple, datetime, str, Decimal)):
             return
         union = schema if isinstance(schema, list) else [schema]
         kinds = [self._named.get(each, each) if isinstance(each, str) else each for each in union]
@@ -273,6 +275,10 @@ class WriterSchema:
             first = next(iter(texts), None)
             if isinstance(first, dict) and first.get("logicalType") == "uuid" and not _is_uuid(value):
                 yield f"{value!r:.80} is no UUID, so the file could not be read; write a UUID, or the type string"
+        elif isinstance(value, Decimal):
+            # Of a union, fastavro takes the first.
+            decimals = [kind for kind in types if kind.get("logicalType") == "decimal"][:1]
+            yield from (loss for kind in decimals if (loss := _decimal_loss(value, kind)))
         elif isinstance(value, datetime):
             times = [name for kind in types if "timestamp" in (name := str(kind.get("logicalType")))]
             # Of a union, fastavro takes the first.
@@ -285,8 +291,7 @@ class WriterSchema:
         elif values := [kind["values"] for kind in types if kind["type"] == "map"]:
             for each in value.values():
                 yield from self._losses(each, cast("list[Schema]", values))
-        else:
-            records = [kind["fields"] for kind in types if kind["type"] == "record"]
+        elif records := [kind["fields"] for kind in types if kind["type"] == "record"]:
             fields = {
                 field["name"]: field["type"] for each in records for field in cast("list[dict[str, Schema]]", each)
             }
@@ -295,6 +300,20 @@ class WriterSchema:
                     yield from self._losses(each, fields[name])
                 else:
                     yield f"the schema has no field {name!r}, whose value would be lost"
+
+
+def _decimal_loss(value: Decimal, kind: dict[str, object]) -> str | None:
+    """Why a decimal does not fit a decimal type; None if it does."""
+    precision, scale = cast(int, kind["precision"]), cast(int, kind.get("scale", 0))
+    exponent = value.as_tuple().exponent
+    if not isinstance(exponent, int):
+        return f"{value!r} is no number, and a decimal type has numbers only"
+    fraction, digits = max(0, -exponent), value.adjusted() + 1 + scale if value else 0
+    if fraction > scale:
+        return f"{value!r} has {fraction} digits behind the point, and its type has {scale}; round it, or raise scale"
+    if digits > precision:
+        return f"{value!r} needs {digits} digits with {scale} of them behind the point, and its type has {precision}"
+    return None
 
 
 def _is_uuid(text: str) -> bool:

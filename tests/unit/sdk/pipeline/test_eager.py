@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +65,15 @@ def test_what_is_no_list_of_elements_is_refused(inputs: object) -> None:
     apply: Callable[[object], object] = beam.Map(str).__ror__
     with pytest.raises(TypeError, match="no list of elements"):
         apply(inputs)
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["from headrace.io import ReadAllFromText", "import headrace; ReadAllFromText = headrace.io.ReadAllFromText"],
+)
+def test_a_program_whose_only_transforms_are_of_io(start: str, tmp_path: Path) -> None:
+    """In a process of its own, as other tests import all that there is."""
+    (tmp_path / "a.txt").write_text("one\n")
+    program = f"{start}\nprint([{str(tmp_path / '*.txt')!r}] | ReadAllFromText())"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.stdout == "['one']\n", ended.stderr

@@ -361,6 +361,14 @@ class TestWriting:
             ([LOCAL, ORDER["fields"][2]["type"]], NOON.replace(tzinfo=None), NOON, "the time zone of .* would be lost"),
             ([LOCAL, DECIMAL], NOON.replace(tzinfo=None), NOON, "the time zone of .* would be lost"),
             ({"type": "array", "items": LOCAL}, [NOON.replace(tzinfo=None)], [NOON], "the time zone of .* be lost"),
+            (
+                DECIMAL,
+                Decimal("-999.99"),
+                Decimal(1000),
+                ".* needs 6 digits with 2 .*, and its type has 5",
+            ),
+            (["null", DECIMAL], Decimal("0.00"), Decimal("0.001"), ".* has 3 digits behind .* has 2; round it"),
+            (DECIMAL, Decimal("1E+2"), Decimal("NaN"), r"Decimal\('NaN'\) is no number"),
         ],
     )
     def test_no_value_is_cut_to_fit(self, tmp_path, kind, fits, other, message):
