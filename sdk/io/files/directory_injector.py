@@ -149,6 +149,7 @@ class DirectoryInjector(BaseInjector):
         self._current: tuple[object, ...] = ()
         """The positions to which what is in memory belongs."""
         self._repeated: tuple[object, Delivery] | None = None
+        self._compared: set[UnreadFile] = set()
         """The position of the last delivery with files, and that delivery, which an abandoned epoch gets again."""
         self._forget()
 
@@ -233,7 +234,8 @@ class DirectoryInjector(BaseInjector):
                 taken[taken.index(file)] = now
 
         hooks = missing, changed
-        pieces, rest = cut(format_, before.unread, take, limit, splits, self._reading.allow_missing, *hooks)
+        allow_missing = self._reading.allow_missing
+        pieces, rest = cut(format_, before.unread, take, limit, splits, allow_missing, self._compared, *hooks)
         return pieces, rest, inferred
 
     def _latest(self) -> int:

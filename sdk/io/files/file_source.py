@@ -256,6 +256,7 @@ class FileInjector(BaseInjector):
         """The files of the object that a position names."""
         self._whole_pattern = absolute(reading.pattern)
         self._is_said = False
+        self._compared: set[UnreadFile] = set()
         """Whether it was said that the files are those of another pattern."""
 
     def store_in(self, objects: SourceObjects) -> None:
@@ -290,7 +291,7 @@ class FileInjector(BaseInjector):
             before.inferred, lambda: [*(unread.file for unread in before.unread), *files[following:]]
         )
         pieces: list[Split]
-        pieces, rest = cut(format_, before.unread, take, limit, splits, self._allow_missing)
+        pieces, rest = cut(format_, before.unread, take, limit, splits, self._allow_missing, self._compared)
         listed = (before.listed[0], index) if before.listed is not None and index < len(files) else None
         done = not rest and listed is None
         return Delivery(pieces, _FilesPosition(rest, listed, inferred, before.pattern).plain(), done=done)

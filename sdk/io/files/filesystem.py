@@ -401,10 +401,10 @@ def _matched(pattern: str) -> list[MatchedFile]:
 
 
 def is_gone(path: str) -> bool:
-    """Whether a file does not exist; False if that cannot be told."""
+    """Whether a file does not exist, or a folder is in its place; False if that cannot be told."""
     with suppress(OSError, pa.ArrowException):
         system, inner = filesystem_of(path, _LISTING)
-        return bool(system.get_file_info(inner).type == fs.FileType.NotFound)
+        return system.get_file_info(inner).type in (fs.FileType.NotFound, fs.FileType.Directory)
     return False
 
 

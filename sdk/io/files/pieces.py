@@ -226,6 +226,7 @@ def cut(
     limit: int,
     splits: int,
     allow_missing: bool,
+    compared: set[UnreadFile],
     missing: Callable[[MatchedFile], None] = lambda _: None,
     changed: Callable[[MatchedFile, MatchedFile], None] = lambda _, __: None,
 ) -> tuple[list[Split], tuple[UnreadFile, ...]]:
@@ -238,6 +239,8 @@ def cut(
         limit: About the greatest number of records.
         splits: About the number of tasks.
         allow_missing: Whether files that are gone are passed over.
+        compared: The result of the call before, whose contents need not be compared with their marks if size and time
+            are the same; empty after a restart, as copies may keep both. Becomes the begun files of this result.
         missing: Is told of each file that is gone before it is begun.
         changed: Is told of each file that is another one before it is begun, and what it is now.
 
@@ -253,10 +256,12 @@ def cut(
                 break
             rest.append(following)
         if format_.is_divided(rest[0].file):
-            rest[0] = _as_it_is(rest[0], format_, changed)
+            rest[0] = _as_it_is(rest[0], format_, rest[0] in compared, changed)
         _cut_first(format_, rest, tasks, limit, allow_missing, missing)
     if rest and rest[0].offset and not rest[0].mark and format_.is_divided(rest[0].file):
-        rest[0] = replace(rest[0], mark=_marked(format_, rest[0]))
+        rest[0] = _marked(format_, rest[0])
+    compared.clear()
+    compared.update(rest)
     return tasks.splits(), tuple(rest)
 
 
@@ -324,18 +329,21 @@ def _piece(
     return kind(unread.file, split, allow_missing), count, offset
 
 
-def _marked(format_: FileFormat, unread: UnreadFile) -> str:
-    """The mark of what is read of a begun file; empty if the file is gone, which is said when its rest is read."""
+def _marked(format_: FileFormat, unread: UnreadFile) -> UnreadFile:
+    """The begun file with the mark of what is read; without one if it is gone, which is said when its rest is read."""
     try:
-        return format_.mark(unread.file, unread.offset)
+        return replace(unread, mark=format_.mark(unread.file, unread.offset))
     except Exception:
         if not is_gone(unread.file.path):
             raise
-        return ""
+        return unread
 
 
 def _as_it_is(
-    unread: UnreadFile, format_: FileFormat, changed: Callable[[MatchedFile, MatchedFile], None]
+    unread: UnreadFile,
+    format_: FileFormat,
+    is_compared: bool,
+    changed: Callable[[MatchedFile, MatchedFile], None],
 ) -> UnreadFile:
     """The file with its present size and time: it may have been written or replaced since it was found.
 
@@ -343,7 +351,8 @@ def _as_it_is(
     """
     file = unread.file
     now = present(file)
-    if now is None or (now.modified_us == file.modified_us and now.size == file.size):
+    is_same = now is not None and now.modified_us == file.modified_us and now.size == file.size
+    if now is None or (is_same and (is_compared or not unread.mark)):
         return unread
     if not unread.offset:
         changed(file, now)
@@ -359,6 +368,8 @@ def _as_it_is(
             f"{unread.offset}; it had {file.size} bytes, and has {now.size}): records would be read twice, or not at "
             "all. Put the earlier file back, or start on an empty checkpoint"
         )
+    if is_same:
+        return unread
     if now.size != file.size or not unread.mark:
         _say_changed(file.path, file.size, now.size)
     # What was appended is not read, as a file that is written without end would never be read to its end.

@@ -31,6 +31,8 @@ from headrace.sdk.io.files.pieces import FileFormat
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns, files_below, with_constants
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_range, timestamps_of
 
+_FOOTER_END = 8
+"""Bytes behind the footer, the last ones of a file: the footer's length and a word."""
 _MOST_ROWS = 50_000
 _MOST_VALUES = 500_000
 
@@ -78,12 +80,13 @@ class ParquetFormat(FileFormat):
         return ParquetRows(file, offset, stop, self), stop - offset, None if stop >= rows else stop
 
     def mark(self, file: MatchedFile, offset: int) -> str:
-        """See `FileFormat.mark`: of the sizes of all row groups, as the footer has them."""
+        """See `FileFormat.mark`: of the footer, which has the sizes and statistics of all row groups."""
         system, path = self.located(file)
-        metadata = pq.read_metadata(path, filesystem=system)
-        groups = map(metadata.row_group, range(metadata.num_row_groups))
-        sizes = [(group.num_rows, group.total_byte_size) for group in groups]
-        return sha256(repr((metadata.serialized_size, sizes)).encode()).hexdigest()[:16]
+        with system.open_input_file(path) as opened:
+            opened.seek(max(0, file.size - _FOOTER_END))
+            length = int.from_bytes(opened.read(4), "little")
+            opened.seek(max(0, file.size - _FOOTER_END - length))
+            return sha256(opened.read(length)).hexdigest()[:16]
 
     def located(self, file: MatchedFile) -> tuple[fs.FileSystem, str]:
         """The file system of a file, and its path there."""

@@ -15,7 +15,7 @@ import pytest
 
 import headrace as beam
 from headrace.sdk.io.files.file_source import FileSource
-from headrace.sdk.io.files.pieces import _say_changed
+from headrace.sdk.io.files.pieces import MissingFileError, _say_changed
 from headrace.sdk.transforms.core.low_level import Source
 
 MANY, FEW = 4000, 500
@@ -100,6 +100,26 @@ class TestFiles:
         KINDS[kind][0](tmp_path / "b", values("y", MANY + FEW))
         assert read + rest_of(source, position) == [*values("a", MANY), *values("y", MANY + FEW)]
         assert not caplog.text
+
+    def test_a_begun_file_that_a_copy_has_replaced_with_its_size_and_time_is_an_error_at_a_restart(
+        self, tmp_path, kind, continuous
+    ):
+        """As `rsync --times` and `cp -p` do. A Parquet file of the same types and sizes had the same mark."""
+        source, _, position = self.begun(tmp_path, kind, continuous)
+        before = (tmp_path / "a").stat()
+        KINDS[kind][0](tmp_path / "a", values("x", MANY))
+        assert (tmp_path / "a").stat().st_size == before.st_size
+        os.utime(tmp_path / "a", ns=(before.st_atime_ns, before.st_mtime_ns))
+        with pytest.raises(ValueError, match=r"/a has other contents than when its reading began"):
+            rest_of(source, position)
+
+    def test_a_folder_in_the_place_of_a_file_is_named_as_a_file_that_is_gone(self, tmp_path, kind, continuous):
+        source, _, position = self.begun(tmp_path, kind, continuous)
+        for name in "ab":
+            (tmp_path / name).unlink()
+            (tmp_path / name).mkdir()
+        with pytest.raises(MissingFileError, match=r"/a is gone: it was found, and removed"):
+            rest_of(source, position)
 
     def test_a_file_that_is_shorter_than_when_it_was_begun_is_an_error(self, tmp_path, kind, continuous):
         """Parquet and Avro files were at their end then."""
