@@ -120,17 +120,9 @@ class KeyedColumns:
         if not len(self):
             return sums
         sums[self.first] += np.broadcast_to(np.asarray(start, np.float64), self.key_count)
-        active, rank, left = np.flatnonzero(self.counts > 1), 1, len(self) - self.key_count
-        # Add the n-th rows of all keys at once while there are many such keys, then those of the last keys one by one.
-        while len(active) ** 2 > left:
-            rows = self.first[active] + rank
-            sums[rows] += sums[rows - 1]
-            left -= len(active)
-            rank += 1
-            active = active[self.counts[active] > rank]
-        for key in active.tolist():
-            remaining = sums[self.first[key] + rank - 1 : self.last[key] + 1]
-            np.cumsum(remaining, out=remaining)
+        for key in np.flatnonzero(self.counts > 1).tolist():
+            of_key = sums[self.first[key] : self.last[key] + 1]
+            np.cumsum(of_key, out=of_key)
         return sums
 
     def _fail(self, row: int, value: object, cause: str) -> NoReturn:

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.windows.bounded import BoundedWindow, IntervalWindow
-from headrace.sdk.windows.window_fn import AssignContext, NonMergingWindowFn
+from headrace.sdk.windows.window_fn import AssignContext, AssignedWindows, NonMergingWindowFn, WindowsBefore
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -96,11 +96,8 @@ class _Calendar(NonMergingWindowFn):
         return [self._window(context.timestamp.micros)]
 
     def assign_all(
-        self,
-        timestamps: Sequence[int],
-        values: Sequence[object],
-        windows: Sequence[BoundedWindow | None] | None = None,
-    ) -> list[tuple[BoundedWindow, ...]]:
+        self, timestamps: Sequence[int], values: Sequence[object], windows: WindowsBefore = None
+    ) -> AssignedWindows:
         """The window of each timestamp, in the order of the timestamps (microseconds UTC)."""
         assigned: list[tuple[BoundedWindow, ...]] = []
         start, end, current = 0, 0, ()  # type: tuple[int, int, tuple[BoundedWindow, ...]]

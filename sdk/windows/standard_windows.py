@@ -19,9 +19,11 @@ from headrace.lowlevel.time import Duration, DurationTypes, TimestampTypes
 from headrace.sdk.windows.bounded import BoundedWindow, GlobalWindow, GlobalWindowCoder, IntervalWindow
 from headrace.sdk.windows.window_fn import (
     AssignContext,
+    AssignedWindows,
     MergeContext,
     NonMergingWindowFn,
     WindowFn,
+    WindowsBefore,
     offset_within,
     positive,
 )
@@ -84,11 +86,8 @@ class GlobalWindows(NonMergingWindowFn):
         return [GlobalWindow()]
 
     def assign_all(
-        self,
-        timestamps: Sequence[int],
-        values: Sequence[object],
-        windows: Sequence[BoundedWindow | None] | None = None,
-    ) -> list[tuple[BoundedWindow, ...]]:
+        self, timestamps: Sequence[int], values: Sequence[object], windows: WindowsBefore = None
+    ) -> AssignedWindows:
         """The global window, once for each element."""
         return [_ONLY] * len(values)
 
@@ -144,11 +143,8 @@ class FixedWindows(NonMergingWindowFn):
         return list(self.assign_all([context.timestamp.micros], [None])[0])
 
     def assign_all(
-        self,
-        timestamps: Sequence[int],
-        values: Sequence[object],
-        windows: Sequence[BoundedWindow | None] | None = None,
-    ) -> list[tuple[BoundedWindow, ...]]:
+        self, timestamps: Sequence[int], values: Sequence[object], windows: WindowsBefore = None
+    ) -> AssignedWindows:
         """The window of each timestamp (microseconds UTC); elements of one window share the object."""
         starts = window_start_list(timestamps, self.size.micros, self.offset.micros)
         return list(map(self._windows.__getitem__, starts))
@@ -189,11 +185,8 @@ class SlidingWindows(NonMergingWindowFn):
         return [self._windows[start][0] for start in self.starts(context.timestamp.micros)]
 
     def assign_all(
-        self,
-        timestamps: Sequence[int],
-        values: Sequence[object],
-        windows: Sequence[BoundedWindow | None] | None = None,
-    ) -> list[tuple[BoundedWindow, ...]]:
+        self, timestamps: Sequence[int], values: Sequence[object], windows: WindowsBefore = None
+    ) -> AssignedWindows:
         """The windows that contain each timestamp (microseconds UTC), the latest first."""
         made, starts = self._windows, self.starts
         return [tuple([made[start][0] for start in starts(timestamp)]) for timestamp in timestamps]

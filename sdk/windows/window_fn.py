@@ -37,6 +37,10 @@ class MergeContext(ABC):
         """Replace some windows by one window that contains their elements."""
 
 
+WindowsBefore: TypeAlias = Sequence[BoundedWindow | None] | None
+"""The windows in which elements were before; None for elements that were in none."""
+AssignedWindows: TypeAlias = list[tuple[BoundedWindow, ...]]
+"""The windows of each element."""
 _Assign: TypeAlias = AssignContext
 _Merge: TypeAlias = MergeContext
 
@@ -64,11 +68,8 @@ class WindowFn(ABC):
         """The windows of one element."""
 
     def assign_all(
-        self,
-        timestamps: Sequence[int],
-        values: Sequence[object],
-        windows: Sequence[BoundedWindow | None] | None = None,
-    ) -> list[tuple[BoundedWindow, ...]]:
+        self, timestamps: Sequence[int], values: Sequence[object], windows: WindowsBefore = None
+    ) -> AssignedWindows:
         """The windows of each element.
 
         Window functions of this package override this method with faster implementations.
