@@ -89,7 +89,7 @@ class Grouping(RunsCombiner, BundleComputation):
         self._output_stream = output_stream
         self._migration = migration
         forms = {None: input_forms} if isinstance(input_forms, GroupingInputForm) else input_forms
-        self._config = GroupingConfig.of(windowing, combine, next(iter(forms.values())), takes_back)
+        self._config = GroupingConfig(windowing, combine, next(iter(forms.values())), takes_back)
         self._sorters = {stream: sorter(windowing, form, self._config.namespaces) for stream, form in forms.items()}
         """Input stream (None: all streams) -> the sorter of its records."""
         self._retracting = {each for each, form in forms.items() if takes_back and form is GroupingInputForm.WINDOWED}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from operator import attrgetter
 from typing import Final, Self
 
 from headrace.lowlevel.class_lookup import dumps, loads
@@ -17,6 +18,9 @@ from headrace.sdk.windows.window_namespace import WindowNamespace
 
 FORMAT_VERSION = 2
 """Format version of the record. Change it with the persisted fields."""
+_FIELDS = ("progress", "fresh", "index", "nonspeculative", "timely", "stamp", "timer", "wake", "held", "live", "shown")
+"""The fields of the record, after its version and content."""
+_fields_of = attrgetter(*_FIELDS)
 TOMBSTONE: Final = b"finished"
 """The record of a window whose trigger has finished: its elements are dropped until the window closes."""
 EMPTY: Final = object()
@@ -40,7 +44,7 @@ class WindowState:
     A record that is written has a timer at `due`, and the hold that `wanted_hold` gives.
     """
 
-    # Persisted.
+    # Persisted; see `_FIELDS`.
     progress: Progress = None
     """The trigger's progress."""
     content: object = EMPTY
@@ -253,22 +257,7 @@ class WindowState:
         """Encode the record; `packed` is the content as `Contents.pack` returned it."""
         if self.finished:
             return TOMBSTONE
-        persisted = (
-            FORMAT_VERSION,
-            packed,
-            self.progress,
-            self.fresh,
-            self.index,
-            self.nonspeculative,
-            self.timely,
-            self.stamp,
-            self.timer,
-            self.wake,
-            self.held,
-            self.live,
-            self.shown,
-        )
-        return dumps(persisted)
+        return dumps((FORMAT_VERSION, packed, *_fields_of(self)))
 
     @classmethod
     def decode(cls, namespace: WindowNamespace, data: bytes, unpack: Callable[[object], object]) -> Self:
@@ -285,20 +274,8 @@ class WindowState:
                 f"the record of window {namespace.window} has format {version}, this release reads {FORMAT_VERSION}; "
                 "go on with the release that wrote the checkpoint"
             )
-        (
-            packed,
-            state.progress,
-            state.fresh,
-            state.index,
-            state.nonspeculative,
-            state.timely,
-            state.stamp,
-            state.timer,
-            state.wake,
-            state.held,
-            state.live,
-            state.shown,
-        ) = persisted
+        packed, *fields = persisted
+        vars(state).update(zip(_FIELDS, fields, strict=True))
         assert state.timer is not None, "a stored window always has its timer"
         state.due = state.timer
         state.content = unpack(packed)

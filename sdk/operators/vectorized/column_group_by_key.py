@@ -71,7 +71,7 @@ class ColumnGroupByKey(IntervalComputation):
     """
 
     def __init__(self, windowing: Windowing, input_forms: Mapping[str, GroupingInputForm], output_stream: str) -> None:
-        self._config = GroupingConfig.of(windowing, None, GroupingInputForm.PLAIN)
+        self._config = GroupingConfig(windowing, None, GroupingInputForm.PLAIN)
         self._input_forms, self._output_stream = input_forms, output_stream
         self._sort = sorter(windowing, GroupingInputForm.WINDOWED, self._config.namespaces)
 

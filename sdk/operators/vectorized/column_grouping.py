@@ -101,9 +101,7 @@ class ColumnGrouping(ColumnCombining):
     """
 
     def __init__(self, windowing: Windowing, combine: AnyCombineFn, reducers: Reducers, output_stream: str) -> None:
-        super().__init__(
-            GroupingConfig.of(windowing, combine, GroupingInputForm.LIFTED), combine, reducers, output_stream
-        )
+        super().__init__(GroupingConfig(windowing, combine, GroupingInputForm.LIFTED), combine, reducers, output_stream)
         self._append_only = windowing.puts_out_once
         # The rules by the type of the trigger are enough: windows with one pane do not evaluate the trigger.
         firing = Firing.after_end(windowing) if self._append_only else Firing.of(windowing)

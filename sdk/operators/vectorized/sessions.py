@@ -51,9 +51,7 @@ class ColumnSessions(ColumnCombining):
     """
 
     def __init__(self, windowing: Windowing, combine: AnyCombineFn, reducers: Reducers, output_stream: str) -> None:
-        super().__init__(
-            GroupingConfig.of(windowing, combine, GroupingInputForm.PLAIN), combine, reducers, output_stream
-        )
+        super().__init__(GroupingConfig(windowing, combine, GroupingInputForm.PLAIN), combine, reducers, output_stream)
         self._accumulated = Accumulated(reducers, combine)
         self._output = PaneOutput(self._accumulated, output_stream, in_global=False)
 

@@ -171,13 +171,17 @@ class Firing:
     """When a late pane is ready; None if elements after the on-time pane are dropped."""
     at_end: bool
     """Whether the trigger fires when the watermark reaches the end of the window."""
-    lateness: int
-    """Allowed lateness: the time from the end of a window until it is closed, microseconds."""
-    discarding: bool
-    empty_on_time: bool
-    """Whether the on-time pane is emitted even if no elements have arrived since the previous pane."""
-    empty_last: bool
-    """Whether the last pane is emitted even if no elements have arrived since the previous pane."""
+    windowing: Windowing
+
+    @property
+    def lateness(self) -> int:
+        """Allowed lateness: the time from the end of a window until it is closed, microseconds."""
+        return self.windowing.allowed_lateness_us
+
+    @property
+    def empty_last(self) -> bool:
+        """Whether the last pane is emitted even if no elements have arrived since the previous pane."""
+        return self.windowing.closing_behavior is ClosingBehavior.FIRE_ALWAYS
 
     @classmethod
     def of(cls, windowing: Windowing) -> Firing | None:
@@ -186,16 +190,15 @@ class Firing:
         >>> Firing.of(Windowing.of(Windowing().window_fn, allowed_lateness=5)).late.count
         1
         """
-        mode, lateness = windowing.accumulation_mode, windowing.allowed_lateness_us
         phases = _phases(windowing.trigger)
-        if phases is None or mode is AccumulationMode.ACCUMULATING_AND_RETRACTING:
+        if phases is None or windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING:
             return None
         early, late, at_end = phases
-        stays = lateness and type(windowing.window_fn) is not GlobalWindows
+        stays = windowing.allowed_lateness_us and type(windowing.window_fn) is not GlobalWindows
         if not at_end and stays and not (early and early.at_once):
             # A pane that is not ready when its window ends would hold the watermark until the window closes.
             return None
-        return cls(early, late, at_end, *_behavior(windowing))
+        return cls(early, late, at_end, windowing)
 
     @classmethod
     def after_end(cls, windowing: Windowing) -> Firing:
@@ -208,7 +211,7 @@ class Firing:
         once = type(trigger) is AfterWatermark and trigger.late is None
         late = None if once else Readiness(1)
         at_end = type(trigger) in (DefaultTrigger, AfterWatermark)
-        return cls(None, late, at_end, *_behavior(windowing))
+        return cls(None, late, at_end, windowing)
 
     def closed_until(self, watermark: int) -> int:
         """The latest end of a window that is closed at this watermark, microseconds UTC."""
@@ -313,7 +316,8 @@ class Firing:
         becomes `NEVER`.
         """
         fired = self._emit(lines, fires, early, is_last, np.ones(len(lines), np.bool_))
-        lines.clear(fires & (is_last | self.discarding))
+        discards = self.windowing.accumulation_mode is AccumulationMode.DISCARDING
+        lines.clear(fires & (is_last | discards))
         lines.set_flag(FINISHED, fires & is_last)
         lines[WAKE][fires] = NEVER
         return fired
@@ -326,7 +330,7 @@ class Firing:
         """
         timing = np.where(early, EARLY, np.where(lines.has(TIMELY), ON_TIME, LATE)).astype(np.int64)
         wanted = lines[FRESH] > 0
-        if self.at_end and self.empty_on_time:
+        if self.at_end and self.windowing.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS:
             wanted |= triggered & (timing == ON_TIME)
         if self.empty_last:
             wanted |= is_last
@@ -340,16 +344,6 @@ class Firing:
         lines.set_flag(TIMELY, wanted & ~early, on=False)
         lines[FRESH][which] = 0
         return fired
-
-
-def _behavior(windowing: Windowing) -> tuple[int, bool, bool, bool]:
-    """Values of the fields `lateness`, `discarding`, `empty_on_time` and `empty_last` of `Firing`."""
-    return (
-        windowing.allowed_lateness_us,
-        windowing.accumulation_mode is AccumulationMode.DISCARDING,
-        windowing.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS,
-        windowing.closing_behavior is ClosingBehavior.FIRE_ALWAYS,
-    )
 
 
 def _enough(phase: Readiness | None, lines: WindowTable, wall_time: int) -> Numbers | int:
