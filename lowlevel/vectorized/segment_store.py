@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Self, TypeVar
 
@@ -110,6 +110,22 @@ class Table(ABC):
     def where(self, chosen: NDArray[np.bool_]) -> Self:
         """The lines where `chosen` is True; the same object if it is True for all."""
         return self if chosen.all() else self.taken(np.flatnonzero(chosen))
+
+
+def segment_lines(
+    key_hashes: pa.Array, keys: pa.Array, columns: Mapping[str, pa.Array], metadata: Mapping[bytes, bytes] | None = None
+) -> pa.RecordBatch:
+    """The lines of a segment.
+
+    Args:
+        key_hashes: The 16-byte hash of each line's key.
+        keys: The encoding of each line's key.
+        columns: Name -> column.
+        metadata: Metadata of the Arrow schema.
+    """
+    fields = [pa.field(segment.ROW, key_hashes.type), pa.field(segment.KEY, keys.type, metadata=segment.ENCODED)]
+    fields += [pa.field(name, column.type) for name, column in columns.items()]
+    return pa.record_batch([key_hashes, keys, *columns.values()], schema=pa.schema(fields, metadata))
 
 
 T = TypeVar("T", bound=Table)

@@ -19,7 +19,7 @@ from headrace.lowlevel.state import segment
 from headrace.lowlevel.state.state_store import Mark
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.vectorized.fields import Column, Field, Layout
-from headrace.lowlevel.vectorized.segment_store import Format, Name, Naming, SegmentStore, Table
+from headrace.lowlevel.vectorized.segment_store import Format, Name, Naming, SegmentStore, Table, segment_lines
 
 _ROW_TYPE = pa.binary(16)
 TIMESTAMP, HOLD = "timestamp", "hold"
@@ -152,21 +152,12 @@ class TimerRows(Table):
 
     def encode(self, layout: Layout) -> pa.RecordBatch:
         """The timers as a segment has them, see `headrace.lowlevel.state.segment`."""
-        names, columns = (
-            [segment.ROW, segment.KEY, TIMESTAMP],
-            [self.key_hashes, self.keys, of_numbers(self.timestamps)],
-        )
+        columns = {TIMESTAMP: of_numbers(self.timestamps)}
         if (self.holds != NO_HOLD).any():
-            names.append(HOLD)
-            columns.append(of_numbers(self.holds))
+            columns[HOLD] = of_numbers(self.holds)
         for (name, field), column in zip(layout.fields.items(), self.columns, strict=True):
-            names.append(name)
-            columns.append(_stored(column, field.of_type()))
-        fields = [
-            pa.field(name, column.type, metadata=segment.ENCODED if name == segment.KEY else None)
-            for name, column in zip(names, columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+            columns[name] = _stored(column, field.of_type())
+        return segment_lines(self.key_hashes, self.keys, columns)
 
     @classmethod
     def decode(cls, table: pa.RecordBatch, layout: Layout) -> TimerRows:

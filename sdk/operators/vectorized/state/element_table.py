@@ -16,9 +16,8 @@ from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_numbers
 from headrace.lowlevel.columnar.key_columns import ENCODED, Numbers
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.state import segment
-from headrace.lowlevel.vectorized.segment_store import Table
+from headrace.lowlevel.vectorized.segment_store import Table, segment_lines
 from headrace.sdk.operators.vectorized.state.window_table import (
-    KEY_FIELDS,
     KEY_HASH,
     decoded_numbers,
     encoded_numbers,
@@ -130,18 +129,14 @@ class ElementTable(Table):
 
         Raises the error of `pickle` for values that cannot be pickled.
         """
-        fields, columns, same = encoded_numbers(dict(zip(NAMES, self.numbers, strict=True)))
+        columns, same = encoded_numbers(dict(zip(NAMES, self.numbers, strict=True)))
         metadata = {segment.SAME: json.dumps(same).encode()}
         if isinstance(self.values, ValueColumns):
             metadata[_SHAPE] = dumps(self.values.shape)
-            types = self.values.table.schema.types
-            fields += [pa.field(f"value{number}", kind) for number, kind in enumerate(types)]
-            columns += self.values.table.columns
+            columns |= {f"value{number}": column for number, column in enumerate(self.values.table.columns)}
         else:
-            fields.append(pa.field(_VALUES, pa.large_binary()))
-            columns.append(of_bytes(cast("list[bytes]", self.values.pickled().lists), pa.large_binary()))
-        schema = pa.schema([*KEY_FIELDS, *fields], metadata)
-        return pa.record_batch([self.key_hashes, self.keys, *columns], schema=schema)
+            columns[_VALUES] = of_bytes(cast("list[bytes]", self.values.pickled().lists), pa.large_binary())
+        return segment_lines(self.key_hashes, self.keys, columns, metadata)
 
     @classmethod
     def decode(cls, table: pa.RecordBatch) -> ElementTable:

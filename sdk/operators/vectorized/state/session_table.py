@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers
-from headrace.lowlevel.state import segment
 from headrace.lowlevel.topology.computation import IntervalContext
+from headrace.lowlevel.vectorized.segment_store import segment_lines
 from headrace.sdk.operators.combining.aggregates import Reducers, whole_numbers
 from headrace.sdk.operators.combining.session_lifting import Runs, kept_of, runs_of_stretches
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
@@ -79,12 +79,9 @@ def encoded_parts(parts: WindowTable, accumulated: Accumulated) -> pa.RecordBatc
     if parts.as_values().any():
         rows = [kept_of(accumulated.reducers, each) for each in accumulated.accumulators(parts)]
         kept = [_stored(column) for column in zip(*rows, strict=True)]
-    columns = {"row": parts.key_hashes, "key": parts.keys}
-    columns |= {name: of_numbers(parts[SESSION.index(name)]) for name in ("start", "end", "due", "count")}
+    columns = {name: of_numbers(parts[SESSION.index(name)]) for name in ("start", "end", "due", "count")}
     columns |= {f"kept{number}": column for number, column in enumerate(kept)}
-    fields = [pa.field(name, column.type) for name, column in columns.items()]
-    fields[1] = fields[1].with_metadata(segment.ENCODED)
-    return pa.record_batch(list(columns.values()), schema=pa.schema(fields))
+    return segment_lines(parts.key_hashes, parts.keys, columns)
 
 
 def decoded_parts(table: pa.RecordBatch, reducers: Reducers) -> WindowTable:

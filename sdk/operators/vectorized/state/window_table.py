@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnar.key_columns import ENCODED, Flags, Numbers, dense, numbered
 from headrace.lowlevel.state import segment
-from headrace.lowlevel.vectorized.segment_store import Table
+from headrace.lowlevel.vectorized.segment_store import Table, segment_lines
 
 NAMES = ("start", "end", "count", "fresh", "index", "nonspeculative", "flags", "age", "wake")
 START, END, COUNT, FRESH, INDEX, NONSPECULATIVE, FLAGS, AGE, WAKE = range(len(NAMES))
@@ -31,33 +31,18 @@ TIMELY, ENDED, FINISHED = 1, 2, 4
 the trigger has finished."""
 KEY_HASH = pa.binary(16)
 """Type of columns with the hashes of keys."""
-KEY_FIELDS = (pa.field(segment.ROW, KEY_HASH), pa.field(segment.KEY, ENCODED, metadata=segment.ENCODED))
-"""The first columns of a segment: hashes of keys, and encoded keys."""
 _VALUE = "value"
 """Name of the column with accumulators that 64-bit numbers do not express."""
 
 
-class EncodedNumbers(NamedTuple):
-    """Columns of numbers as a segment has them."""
+def encoded_numbers(columns: Mapping[str, Numbers]) -> tuple[dict[str, pa.Array], dict[str, int]]:
+    """The columns as a segment has them, of which each has at least one line: those that vary, and the other numbers.
 
-    fields: list[pa.Field]
-    columns: list[pa.Array]
-    """As many as `fields`."""
-    same: dict[str, int]
-    """Name -> number of each column that has one number in all lines."""
-
-
-def encoded_numbers(columns: Mapping[str, Numbers]) -> EncodedNumbers:
-    """Encode columns, of which each has at least one line.
-
-    >>> encoded_numbers({"start": np.array([5, 7]), "count": np.array([1, 1])}).same
+    >>> encoded_numbers({"start": np.array([5, 7]), "count": np.array([1, 1])})[1]
     {'count': 1}
     """
-    varying = {name: column for name, column in columns.items() if np.ptp(column)}
-    same = {name: int(column[0]) for name, column in columns.items() if name not in varying}
-    return EncodedNumbers(
-        [pa.field(name, pa.int64()) for name in varying], list(map(of_numbers, varying.values())), same
-    )
+    varying = {name: of_numbers(column) for name, column in columns.items() if np.ptp(column)}
+    return varying, {name: int(column[0]) for name, column in columns.items() if name not in varying}
 
 
 def decoded_numbers(table: pa.RecordBatch, names: Sequence[str], same: Mapping[str, int]) -> list[Numbers]:
@@ -211,16 +196,14 @@ class WindowTable(Table):
             stored: Name -> index of each column to store; others are decoded as 0, and `WAKE` as `NEVER`.
             metadata: Added to the metadata of the Arrow schema.
         """
-        fields, columns, same = encoded_numbers({name: self.numbers[index] for name, index in stored.items()})
-        fields += [pa.field(f"kept{index}", pa.int64()) for index in range(len(self.kept))]
-        columns += map(of_numbers, self.kept)
+        columns, same = encoded_numbers({name: self.numbers[index] for name, index in stored.items()})
+        columns |= {f"kept{index}": of_numbers(column) for index, column in enumerate(self.kept)}
         if self.values is not None and self.as_values().any():
-            fields.append(pa.field(_VALUE, pa.large_binary()))
-            columns.append(pa.array(list(map(_dumped, self.values.tolist())), pa.large_binary()))
+            columns[_VALUE] = pa.array(list(map(_dumped, self.values.tolist())), pa.large_binary())
         if same.get(NAMES[WAKE]) == NEVER:
             del same[NAMES[WAKE]]
-        schema = pa.schema([*KEY_FIELDS, *fields], {segment.SAME: json.dumps(same).encode(), **(metadata or {})})
-        return pa.record_batch([self.key_hashes, self.keys, *columns], schema=schema)
+        metadata = {segment.SAME: json.dumps(same).encode(), **(metadata or {})}
+        return segment_lines(self.key_hashes, self.keys, columns, metadata)
 
     @classmethod
     def decode(cls, table: pa.RecordBatch, names: Sequence[str] = NAMES) -> WindowTable:
