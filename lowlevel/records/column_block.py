@@ -9,12 +9,11 @@ from functools import cached_property
 from typing import NamedTuple, cast, overload
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.coders.coder import decode_key
-from headrace.lowlevel.columnar.arrow_arrays import decode_tables, encode_tables, of_bytes, of_equal_bytes, of_numbers
+from headrace.lowlevel.columnar.arrow_arrays import decode_tables, encode_tables
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times, Tuple, ValueSchema
 from headrace.lowlevel.records.transposed_tuples import tuples_of
@@ -129,12 +128,6 @@ class ColumnBlock(Block):
         key_hashes = b"".join(self.key_hashes)
         content = (self.consumer, self.stream, self.keys, key_hashes, self.counts, self.timestamps, columns, None)
         return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
-
-    def of_each_record(self) -> tuple[pa.Array, pa.Array]:
-        """The 16-byte hash of each record's key, and the encoded key: two arrays as long as the block."""
-        indices = of_numbers(np.repeat(np.arange(len(self.key_hashes)), self.counts))
-        key_hashes = of_equal_bytes(self.key_hashes, 16)
-        return key_hashes.take(indices), of_bytes(self.keys, pa.large_binary()).take(indices)
 
 
 def decode_block(data: bytes, stored: bool = False) -> Block:

@@ -157,6 +157,12 @@ def keys_of(block: Block) -> pa.Array:
     return of_bytes(block.keys, pa.large_binary())
 
 
+def keys_of_records(block: Block) -> tuple[pa.Array, pa.Array]:
+    """The 16-byte hash of each record's key, and the encoded key: two arrays as long as the block."""
+    indices = of_numbers(np.repeat(np.arange(len(block.key_hashes)), block.counts))
+    return key_hashes_of(block).take(indices), keys_of(block).take(indices)
+
+
 def by_key(blocks: Sequence[Block], numbers: Sequence[Numbers]) -> tuple[Numbers, Numbers, Numbers, Values]:
     """Concatenate the records of blocks of one stream and sort them by key; the order within a key is kept.
 

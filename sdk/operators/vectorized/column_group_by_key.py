@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_equal_bytes, of_numbers
-from headrace.lowlevel.columnar.key_columns import ENCODED, Numbers
+from headrace.lowlevel.columnar.arrow_arrays import of_numbers
+from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.late_data import is_closed, is_late
@@ -23,7 +23,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
-from headrace.lowlevel.vectorized.blocks_by_key import times_of, without_duplicates
+from headrace.lowlevel.vectorized.blocks_by_key import key_hashes_of, keys_of, times_of, without_duplicates
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
 from headrace.sdk.expressions.element_schema import windows_between
 from headrace.sdk.model.element_form import GroupingInputForm
@@ -205,8 +205,8 @@ class _Arrived(NamedTuple):
         where, count = of_numbers(self.owners), len(self.owners)
         arrival = np.full(count, epoch), np.arange(position, position + count)
         return ElementTable(
-            of_equal_bytes(block.key_hashes, 16).take(where),
-            of_bytes(block.keys, ENCODED).take(where),
+            key_hashes_of(block).take(where),
+            keys_of(block).take(where),
             [self.starts, self.ends, *arrival, self.counts],
             self.values,
         )

@@ -12,13 +12,14 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_bytes, of_equal_bytes, of_numbers
-from headrace.lowlevel.columnar.key_columns import ENCODED, Numbers
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in
+from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import IntervalContext
+from headrace.lowlevel.vectorized.blocks_by_key import keys_of_records
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.model.element_form import GroupingInputForm
@@ -100,14 +101,11 @@ class ColumnSessions(ColumnCombining):
 
     def _arrived(self, blocks: Sequence[Block], context: IntervalContext) -> Iterator[WindowTable]:
         for block in blocks:
+            key_hashes, keys = keys_of_records(block)
             if isinstance(block, ColumnBlock) and isinstance(block.batch.shape, SessionParts):
                 columns = block.batch.table.columns[block.batch.shape.first :]
                 starts, ends, counts, *kept = map(numbers_in, columns)
-                key_hashes, keys = block.of_each_record()
             else:
-                indices = of_numbers(np.repeat(np.arange(len(block.key_hashes)), block.counts))
-                key_hashes = of_equal_bytes(block.key_hashes, 16).take(indices)
-                keys = of_bytes(block.keys, ENCODED).take(indices)
                 starts, ends, counts, kept = _columns(cast("Sequence[tuple[object, _Part]]", block.values))
             parts = session_parts(key_hashes, keys, [starts, ends, counts, ends], kept, self._reducers)
             context.count("records", int(counts.sum()))

@@ -10,13 +10,14 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_equal_bytes, of_numbers
-from headrace.lowlevel.columnar.key_columns import ENCODED, Flags, Numbers
+from headrace.lowlevel.columnar.arrow_arrays import of_numbers
+from headrace.lowlevel.columnar.key_columns import Flags, Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.late_data import Dropped, is_closed
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalContext
+from headrace.lowlevel.vectorized.blocks_by_key import key_hashes_of, keys_of, keys_of_records
 from headrace.sdk.operators.combining.combine_buffer import Lifted
 from headrace.sdk.operators.grouping.window_assignment import LiftedNamespaces
 from headrace.sdk.operators.vectorized.state.window_table import END, FRESH, START, WindowTable, objects_of
@@ -139,7 +140,7 @@ class ArrivalTables:
 
     def _of_columns(self, block: ColumnBlock, shape: Lifted) -> tuple[WindowTable, Numbers]:
         table = block.batch.table
-        key_hashes, keys = block.of_each_record()
+        key_hashes, keys = keys_of_records(block)
         indices, ends, is_last = expanded(
             shape.starts(table), lambda start: self.namespaces.of(shape.slices.code(start))
         )
@@ -162,7 +163,7 @@ class ArrivalTables:
                 lost = 0
         columns = np.array(found, np.int64).reshape(-1, 5).T
         where = of_numbers(columns[0])
-        key_hashes, keys = of_equal_bytes(block.key_hashes, 16).take(where), of_bytes(block.keys, ENCODED).take(where)
+        key_hashes, keys = key_hashes_of(block).take(where), keys_of(block).take(where)
         kept = [np.zeros(len(found), np.int64) for _ in range(self.width)]
         return WindowTable(key_hashes, keys, list(columns[1:4]), kept, objects_of(accumulators)), columns[4]
 
