@@ -7,7 +7,6 @@ window, and grouped by sorting. `ColumnGroupByKey` emits the same panes as a `Gr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise, repeat
 from typing import NamedTuple
 
@@ -32,11 +31,7 @@ from headrace.sdk.operators.grouping.window_assignment import payloads_of, sorte
 from headrace.sdk.operators.vectorized.eligibility import size_of
 from headrace.sdk.operators.vectorized.pane_output import ONLY_PANE, decoded_keys
 from headrace.sdk.operators.vectorized.state.element_table import (
-    COUNT,
     END,
-    EPOCH,
-    POSITION,
-    START,
     ElementTable,
     ValueColumns,
     ValueLists,
@@ -165,26 +160,31 @@ class ColumnGroupByKey(IntervalComputation):
         """Emit one pane for each key and window; the panes of a key are in the order of the ends of their windows."""
         if not parts:
             return
-        lines = _Lines.of(parts)
+        keys = pa.concat_arrays([part.keys for part in parts])
+        columns = zip(*(part.numbers for part in parts), strict=True)
+        starts, ends, epochs, positions, counts = map(np.concatenate, columns)
+        groups, _ = window_groups(pa.concat_arrays([part.key_hashes for part in parts]), starts, ends)
         # Values in the order of their arrival, by key and window.
-        order = np.lexsort((lines.positions, lines.epochs, lines.groups))
-        firsts = np.flatnonzero(np.diff(lines.groups[order], prepend=-1))
-        sizes = np.add.reduceat(lines.counts[order], firsts)
+        order = np.lexsort((positions, epochs, groups))
+        firsts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+        sizes = np.add.reduceat(counts[order], firsts)
         stops = np.append(firsts[1:], len(order))
         cuts = np.flatnonzero(np.diff((np.cumsum(sizes) - 1) // _PORTION)) + 1
         for begin, end in pairwise([0, *cuts.tolist(), len(firsts)]):
             values = values_of(parts, order[firsts[begin] : stops[end - 1]])
-            ends = np.cumsum(sizes[begin:end])
-            slices = map(slice, (ends - sizes[begin:end]).tolist(), ends.tolist())
-            self._emit_panes(lines, order[firsts[begin:end]], list(map(values.__getitem__, slices)), context)
+            until = np.cumsum(sizes[begin:end])
+            slices = map(slice, (until - sizes[begin:end]).tolist(), until.tolist())
+            panes = order[firsts[begin:end]]
+            lists = list(map(values.__getitem__, slices))
+            self._emit_panes(keys.take(of_numbers(panes)), (starts[panes], ends[panes]), lists, context)
 
-    def _emit_panes(self, lines: _Lines, panes: Numbers, lists: list[list[object]], context: IntervalContext) -> None:
-        """Emit panes, of which each has the key and window of a line, and a list of values."""
-        pairs = zip(decoded_keys(lines.keys.take(of_numbers(panes)), context), lists, strict=True)
-        starts, ends = lines.starts[panes], lines.ends[panes]
-        windows = windows_between(starts, ends, self._config.namespaces.are_global)
-        values = list(zip(pairs, windows, repeat(ONLY_PANE)))
-        context.emit(self._output_stream, Batch(values, (ends - 1).tolist()))
+    def _emit_panes(
+        self, keys: pa.Array, bounds: tuple[Numbers, Numbers], lists: list[list[object]], context: IntervalContext
+    ) -> None:
+        """Emit panes of encoded keys and of windows with these starts and ends, each with a list of values."""
+        pairs = zip(decoded_keys(keys, context), lists, strict=True)
+        windows = windows_between(*bounds, self._config.namespaces.are_global)
+        context.emit(self._output_stream, Batch(list(zip(pairs, windows, repeat(ONLY_PANE))), (bounds[1] - 1).tolist()))
 
 
 class _Arrived(NamedTuple):
@@ -210,28 +210,6 @@ class _Arrived(NamedTuple):
             [self.starts, self.ends, *arrival, self.counts],
             self.values,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """The lines of several tables; arrays have one entry for each line, int64."""
-
-    keys: pa.Array
-    groups: Numbers
-    """A number for each key and window, see `window_groups`."""
-    starts: Numbers
-    ends: Numbers
-    epochs: Numbers
-    positions: Numbers
-    counts: Numbers
-
-    @classmethod
-    def of(cls, parts: Sequence[ElementTable]) -> _Lines:
-        """The lines of tables, one after the other; there is at least one."""
-        columns = [START, END, EPOCH, POSITION, COUNT]
-        starts, ends, *others = (np.concatenate([part[column] for part in parts]) for column in columns)
-        groups, _ = window_groups(pa.concat_arrays([part.key_hashes for part in parts]), starts, ends)
-        return cls(pa.concat_arrays([part.keys for part in parts]), groups, starts, ends, *others)
 
 
 def _columns_of(block: ColumnBlock) -> ValueColumns | None:
