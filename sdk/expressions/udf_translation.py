@@ -23,7 +23,15 @@ from headrace.sdk.expressions.translated_function import (
     outer_value,
 )
 from headrace.sdk.functions.arguments import Arguments, Converted, Given, given_of
-from headrace.sdk.model.function_ast import Tree, definition_of, is_assigned_inside, returned_by, tree_of
+from headrace.sdk.model.function_ast import (
+    DEEPEST,
+    Tree,
+    definition_of,
+    is_assigned_inside,
+    is_deep,
+    returned_by,
+    tree_of,
+)
 from headrace.sdk.model.special_outputs import INSTANTS, STAMPED
 
 
@@ -79,8 +87,8 @@ def _translation_of(
 ) -> TranslatedFunction | str:
     if (returned := returned_by(tree)) is None:
         return "it is more than one returned expression"
-    if _is_too_deep(returned):
-        return f"it is more than {_DEEPEST} levels deep"
+    if is_deep(returned):
+        return f"it is more than {DEEPEST} levels deep"
     values = _values_of_parameters(tree.args, arguments, spread)
     if values is None:
         return "its parameters are more than the element, its timestamp, window and pane"
@@ -153,14 +161,6 @@ class _Untranslatable(Exception):
         self.tree = tree
 
 
-def _is_too_deep(tree: ast.AST) -> bool:
-    """Whether an expression is too deep for recursive functions that translate, pickle and compute it."""
-    level = [tree]
-    for _ in range(_DEEPEST):
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-    return bool(level)
-
-
 _FROM_ENGINE = {
     (Given.WINDOW, "start"): "window_start",
     (Given.WINDOW, "end"): "window_end",
@@ -187,8 +187,6 @@ _METHODS = {"lower": 0, "upper": 0, "strip": 0, "startswith": 1, "endswith": 1, 
 _SECOND = 1_000_000
 _SHOWN = 60
 """The greatest number of characters of source text in a reason."""
-_DEEPEST = 60
-"""Greatest depth of a syntax tree; Python allows a thousand nested calls, and a level may need several."""
 
 
 class _Translator:

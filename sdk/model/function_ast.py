@@ -26,6 +26,18 @@ _MOST_LINES = 5_000
 """Longer files are not compiled again, as that takes a tenth of a second."""
 
 
+DEEPEST = 60
+"""Levels of a syntax tree that are read; Python may take eight calls for one, and has a thousand."""
+
+
+def is_deep(tree: ast.AST) -> bool:
+    """Whether a tree is too deep for recursive functions that write, translate, pickle and compute it."""
+    level = [tree]
+    for _ in range(DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return bool(level)
+
+
 def tree_of(function: object) -> Tree | None:
     """The definition of a plain function without decorators; None if it is not found, or is ambiguous.
 

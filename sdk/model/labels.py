@@ -17,10 +17,8 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_VARARGS, 
 from types import CodeType, FunctionType
 from typing import cast
 
-from headrace.sdk.model.function_ast import definition_of
+from headrace.sdk.model.function_ast import definition_of, is_deep
 
-_DEEPEST = 60
-"""Levels of a syntax tree that are written. Python takes up to eight calls for one, and has a thousand."""
 _LETTERS, _DIGITS = 48, 8
 """The longest lambda that a label has in full, and the digits of the digest that tells longer ones apart."""
 _KINDS = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
@@ -93,18 +91,10 @@ def argument_label(value: object) -> str:
 
 def _lambda_label(fn: FunctionType) -> str:
     tree = definition_of(fn)
-    if tree is None or _is_deep(tree):
+    if tree is None or is_deep(tree):
         # Code differs between releases of Python, and there is nothing else to know the function by.
         return f"<lambda {_digest(repr(list(_contents(fn.__code__))))}>"
     return f"<{_shortened(ast.unparse(_FStrings().visit(deepcopy(tree)))).translate(_NOT_IN_LABELS)}>"
-
-
-def _is_deep(tree: ast.AST) -> bool:
-    """Whether a tree is deeper than Python can surely write it, wherever it is called from."""
-    level = [tree]
-    for _ in range(_DEEPEST):
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-    return bool(level)
 
 
 class _FStrings(ast.NodeTransformer):
