@@ -17,17 +17,12 @@ from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.user_errors import failed_step, packed
 from headrace.sdk.functions.arguments import (
     Arguments,
-    Constant,
-    Converted,
     EstimatorArgument,
-    Given,
     RestrictionArgument,
-    Side,
     Source,
 )
 from headrace.sdk.functions.declarations import Splitting
 from headrace.sdk.functions.do_fn import DoFn
-from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
 from headrace.sdk.model.special_outputs import (
     SPECIAL,
     TaggedOutput,
@@ -38,6 +33,7 @@ from headrace.sdk.model.special_outputs import (
 )
 from headrace.sdk.operators.splittable.work_item import Element
 from headrace.sdk.operators.stateful.do_fn_computation import Outputs
+from headrace.sdk.operators.stateful.method_invoker import argument_of
 from headrace.sdk.splittable.tracker_view import (
     CheckpointingTracker,
     DeferredTime,
@@ -177,7 +173,9 @@ class ProcessInvoker:
         def argument(source: Source) -> object:
             if isinstance(source, RestrictionArgument):
                 return view
-            return estimator if isinstance(source, EstimatorArgument) else _argument(source, element)
+            if isinstance(source, EstimatorArgument):
+                return estimator
+            return argument_of(source, *element)
 
         positional = [argument(source) for source in self._arguments.positional]
         return self._fn.process(*positional, **{name: argument(source) for name, source in self._arguments.named})
@@ -218,27 +216,6 @@ class ProcessInvoker:
 def _has_windows(output: object) -> bool:
     value = output.value if output.__class__ is TaggedOutput else output
     return value.__class__ is WindowedValue
-
-
-def _argument(source: Source, element: Element) -> object:
-    """An argument that is not specific to splittable DoFns."""
-    if isinstance(source, Constant):
-        return source.value
-    if isinstance(source, Converted):
-        return source.convert(_argument(source.source, element))
-    if isinstance(source, Side):
-        return element.sides[source.index]
-    if source is Given.ELEMENT:
-        return element.value
-    if source is Given.KEY:
-        return cast("tuple[object, object]", element.value)[0]
-    if source is Given.WINDOW:
-        return element.windows[0]
-    timestamp = Timestamp.of_micros(element.timestamp)
-    if source is Given.TIMESTAMP:
-        return timestamp
-    pane = PANE_INFO_UNKNOWN if element.pane is None else element.pane
-    return pane if source is Given.PANE else WindowedValue(element.value, timestamp, element.windows, pane)
 
 
 def _timestamp_of(result: object, timestamp: int) -> Timestamp:

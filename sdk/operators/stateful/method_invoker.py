@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
+from typing import cast
 
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.functions.arguments import (
@@ -22,6 +23,7 @@ from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, PaneInfo
 from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.operators.stateful.key_window import KeyWindow
 from headrace.sdk.userstate.state_spec import State, StateSpec
+from headrace.sdk.windows import BoundedWindow
 
 _BY_ELEMENT = (Given.ELEMENT, Given.TIMESTAMP, Given.PANE, Given.WINDOWED_VALUE, Given.DYNAMIC_TIMER_TAG)
 
@@ -74,10 +76,11 @@ class Call:
         if self._only_element:
             positional[0] = element
         else:
+            given = element, timestamp, (window.namespace.window,), pane, window.sides
             for index, source in self._positions:
-                positional[index] = _of_element(source, window, element, timestamp, pane)
+                positional[index] = argument_of(source, *given)
             for name, source in self._names:
-                named[name] = _of_element(source, window, element, timestamp, pane)
+                named[name] = argument_of(source, *given)
         return self.method(*positional, **named) if named else self.method(*positional)
 
     def on_timer(self, window: KeyWindow, fires_at: int, dynamic_tag: str) -> object:
@@ -162,19 +165,31 @@ def _is_by_element(source: Source) -> bool:
     return isinstance(source, Side) or given_of(source) in _BY_ELEMENT
 
 
-def _of_element(source: Source, window: KeyWindow, element: object, timestamp: int, pane: PaneInfo | None) -> object:
+def argument_of(
+    source: Source,
+    element: object,
+    timestamp: int,
+    windows: tuple[BoundedWindow, ...],
+    pane: PaneInfo | None,
+    sides: Sequence[object],
+) -> object:
+    """The value of an argument for an element in windows; `sides` are the values of its side inputs."""
+    if isinstance(source, Constant):
+        return source.value
     if isinstance(source, Side):
-        return window.sides[source.index]
+        return sides[source.index]
     if isinstance(source, Converted):
-        return source.convert(_of_element(source.source, window, element, timestamp, pane))
+        return source.convert(argument_of(source.source, element, timestamp, windows, pane, sides))
     if source is Given.ELEMENT:
         return element
+    if source is Given.KEY:
+        return cast("tuple[object, object]", element)[0]
+    if source is Given.WINDOW:
+        return windows[0]
     if source is Given.TIMESTAMP:
         return Timestamp.of_micros(timestamp)
     pane = PANE_INFO_UNKNOWN if pane is None else pane
-    if source is Given.PANE:
-        return pane
-    return WindowedValue(element, Timestamp.of_micros(timestamp), (window.namespace.window,), pane)
+    return pane if source is Given.PANE else WindowedValue(element, Timestamp.of_micros(timestamp), windows, pane)
 
 
 def _of_timer(source: Source, fires_at: int, dynamic_tag: str) -> object:
