@@ -209,37 +209,23 @@ class LiftedCombine(RunsCombiner, InlineComputation):
         return found is not None
 
     def _add_windowed(self, pairs: Sequence[tuple[object, object]], timestamps: Sequence[int]) -> None:
-        """Add elements to the windows that they carry."""
-        payloads = cast("list[tuple[object, Sequence[BoundedWindow], object]]", list(map(itemgetter(1), pairs)))
-        if all(len(windows) == 1 for _, windows, _ in payloads):
-            codes = self._codes([windows[0] for _, windows, _ in payloads])
-            values = [value for value, _, _ in payloads]
-            self._groups.add(list(map(itemgetter(0), pairs)), values, codes, timestamps)
-        else:
-            self._add_to_several(pairs, timestamps)
-
-    def _codes(self, windows: Sequence[BoundedWindow]) -> list[bytes]:
-        """The code of each window. In one batch, equal windows are mostly the same object, which is encoded once."""
-        distinct = {id(window): window for window in windows}
-        codes = {place: self._namespaces.of_window(window).code for place, window in distinct.items()}
-        return [codes[id(window)] for window in windows]
-
-    def _add_to_several(self, pairs: Sequence[tuple[object, object]], timestamps: Sequence[int]) -> None:
-        """Add elements of which some carry several windows or none."""
-        keys: list[object] = []
-        codes: list[bytes] = []
-        values: list[object] = []
-        times: list[int] = []
+        """Add elements to the windows that they carry. In one batch, equal windows are mostly the same object."""
+        known: dict[int, list[bytes]] = {}
+        keys, codes, values, times = list[object](), list[bytes](), list[object](), list[int]()
         for (key, payload), timestamp in zip(pairs, timestamps, strict=True):
             value, windows, _ = cast("tuple[object, Sequence[BoundedWindow], object]", payload)
-            namespaces = sorted(map(self._namespaces.of_window, windows), key=attrgetter("closes"))
-            for namespace in namespaces:
+            identity = id(windows[0] if len(windows) == 1 else windows)
+            own = known.get(identity)
+            if own is None:
+                namespaces = sorted(map(self._namespaces.of_window, windows), key=attrgetter("closes"))
+                own = known[identity] = [namespace.code for namespace in namespaces]
+            for code in own:
                 keys.append(key)
-                codes.append(namespace.code)
+                codes.append(code)
                 values.append(value)
                 times.append(timestamp)
-            for namespace in namespaces[:-1]:
-                self._groups.keep(key, namespace.code)
+            for code in own[:-1]:
+                self._groups.keep(key, code)
         self._groups.add(keys, values, codes, times)
 
 
