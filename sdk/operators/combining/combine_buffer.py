@@ -13,6 +13,7 @@ import pyarrow as pa
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers, dense, first_indices, is_key_column, numbered
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSchema
+from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import stored_as
 from headrace.sdk.expressions.element_schema import Single, Tuple
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducers, whole_numbers
@@ -153,7 +154,14 @@ def combined(addends: Addends, reducers: Reducers, slices: Slices) -> ColumnBatc
     return ColumnBatch(table, addends.times[first], Lifted(addends.key, reducers, slices))
 
 
-def addends_of(batch: ColumnBatch, reducers: Reducers) -> Addends | None:
+def addends_of(batch: Batch, reducers: Reducers) -> Addends | None:
+    """The elements of a batch of pairs (key, value); None if they cannot be combined as columns."""
+    if isinstance(batch, ColumnBatch):
+        return _addends_of_columns(batch, reducers)
+    return _addends_of_pairs(cast("Sequence[tuple[object, object]]", batch.values), batch.timestamps, reducers)
+
+
+def _addends_of_columns(batch: ColumnBatch, reducers: Reducers) -> Addends | None:
     """The elements of a batch of pairs (key, value); None if their columns cannot be combined.
 
     Columns can be combined if keys are of types that can be compared as columns or all None, and if the values that
@@ -204,7 +212,7 @@ def _wide(column: pa.Array) -> pa.Array:
     return column.cast(pa.int64()) if pa.types.is_signed_integer(column.type) else column
 
 
-def addends_of_pairs(
+def _addends_of_pairs(
     pairs: Sequence[tuple[object, object]], timestamps: Sequence[int], reducers: Reducers
 ) -> Addends | None:
     """The elements of Python pairs (key, value); None if keys or values cannot be combined as columns.

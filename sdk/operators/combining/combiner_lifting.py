@@ -22,7 +22,7 @@ from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
 from headrace.sdk.combinefns.composite import GlobalWindowMark, SkippingMarks
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import reducers_of
-from headrace.sdk.operators.combining.combine_buffer import CombineBuffer, addends_of, addends_of_pairs, combined
+from headrace.sdk.operators.combining.combine_buffer import CombineBuffer, addends_of, combined
 from headrace.sdk.windows import BoundedWindow, TimestampCombiner
 from headrace.sdk.windows.slices import Slices, slice_starts, slices_of
 from headrace.sdk.windows.window_namespace import WindowNamespaces
@@ -183,13 +183,11 @@ class LiftedCombine(RunsCombiner, InlineComputation):
         """Add the elements as columns; return False if columns do not express them."""
         if self._buffer is None or self._reducers is None or self._slices is None:
             return False
-        if isinstance(batch, ColumnBatch):
-            addends = addends_of(batch, self._reducers)
-        else:
+        if self._skips_marks and not isinstance(batch, ColumnBatch):
             pairs = cast("Sequence[tuple[object, object]]", batch.values)
-            if self._skips_marks and GlobalWindowMark in set(map(type, map(itemgetter(1), pairs))):
+            if GlobalWindowMark in set(map(type, map(itemgetter(1), pairs))):
                 return False
-            addends = addends_of_pairs(pairs, batch.timestamps, self._reducers)
+        addends = addends_of(batch, self._reducers)
         if addends is None or not self._slices.reaches(addends.times):
             return False
         if not self._buffer.takes(addends):

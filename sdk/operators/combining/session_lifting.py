@@ -20,7 +20,7 @@ from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
-from headrace.sdk.operators.combining.combine_buffer import Addends, CombineBuffer, addends_of, addends_of_pairs
+from headrace.sdk.operators.combining.combine_buffer import Addends, CombineBuffer, addends_of
 from headrace.sdk.windows import IntervalWindow
 from headrace.sdk.windows.standard_windows import fits_int64
 
@@ -163,11 +163,7 @@ class SessionLifting(RunsCombiner, InlineComputation):
     def _columns(self, batch: Batch) -> Addends | None:
         if self._form is not GroupingInputForm.PLAIN:
             return None
-        if isinstance(batch, ColumnBatch):
-            addends = addends_of(batch, self._reducers)
-        else:
-            pairs = cast("Sequence[tuple[object, object]]", batch.values)
-            addends = addends_of_pairs(pairs, batch.timestamps, self._reducers)
+        addends = addends_of(batch, self._reducers)
         if addends is None or self._reducers.bound(addends.values) >= LARGEST_SUM:
             return None
         return addends if fits_int64(addends.times) else None
