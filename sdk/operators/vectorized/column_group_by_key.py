@@ -6,7 +6,7 @@ window, and grouped by sorting. `ColumnGroupByKey` emits the same panes as a `Gr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import accumulate, chain, pairwise, repeat
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ from headrace.sdk.operators.vectorized.state.element_table import (
     ValueColumns,
     ValueLists,
     by_kind,
-    values_of,
+    joined,
 )
 from headrace.sdk.operators.vectorized.state.segment_formats import ElementFormat
 from headrace.sdk.operators.vectorized.state.window_input import drop_late
@@ -83,7 +83,7 @@ class ColumnGroupByKey(IntervalComputation):
         parts = 1 + store.size_between(before, now) // _DUE_AT_ONCE
         for number in range(parts):
             tables = chain(store.between(before, now), due)
-            self._emit(by_kind([table.of_part(number, parts) for table in tables]), context)
+            self._emit(joined([table.of_part(number, parts) for table in tables]), context)
         store.keep(*(piece for table in later for piece in table.pieces(_LARGEST)), done_until=now)
 
     # What comes in
@@ -156,14 +156,12 @@ class ColumnGroupByKey(IntervalComputation):
 
     # What goes out
 
-    def _emit(self, parts: Sequence[ElementTable], context: IntervalContext) -> None:
+    def _emit(self, table: ElementTable, context: IntervalContext) -> None:
         """Emit one pane for each key and window; the panes of a key are in the order of the ends of their windows."""
-        if not parts:
+        if not len(table):
             return
-        keys = pa.concat_arrays([part.keys for part in parts])
-        columns = zip(*(part.numbers for part in parts), strict=True)
-        starts, ends, epochs, positions, counts = map(np.concatenate, columns)
-        groups, _ = window_groups(pa.concat_arrays([part.key_hashes for part in parts]), starts, ends)
+        starts, ends, epochs, positions, counts = table.numbers
+        groups, _ = window_groups(table.key_hashes, starts, ends)
         # Values in the order of their arrival, by key and window.
         order = np.lexsort((positions, epochs, groups))
         firsts = np.flatnonzero(np.diff(groups[order], prepend=-1))
@@ -171,12 +169,12 @@ class ColumnGroupByKey(IntervalComputation):
         stops = np.append(firsts[1:], len(order))
         cuts = np.flatnonzero(np.diff((np.cumsum(sizes) - 1) // _PORTION)) + 1
         for begin, end in pairwise([0, *cuts.tolist(), len(firsts)]):
-            values = values_of(parts, order[firsts[begin] : stops[end - 1]])
+            values = table.values.values(order[firsts[begin] : stops[end - 1]])
             until = np.cumsum(sizes[begin:end])
             slices = map(slice, (until - sizes[begin:end]).tolist(), until.tolist())
             panes = order[firsts[begin:end]]
             lists = list(map(values.__getitem__, slices))
-            self._emit_panes(keys.take(of_numbers(panes)), (starts[panes], ends[panes]), lists, context)
+            self._emit_panes(table.keys.take(of_numbers(panes)), (starts[panes], ends[panes]), lists, context)
 
     def _emit_panes(
         self, keys: pa.Array, bounds: tuple[Numbers, Numbers], lists: list[list[object]], context: IntervalContext

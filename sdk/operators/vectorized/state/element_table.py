@@ -21,7 +21,6 @@ from headrace.sdk.operators.vectorized.state.window_table import (
     KEY_HASH,
     decoded_numbers,
     encoded_numbers,
-    objects_of,
 )
 
 NAMES = ("start", "end", "epoch", "position", "count")
@@ -162,26 +161,6 @@ def joined(tables: Sequence[ElementTable]) -> ElementTable:
         none = np.empty(0, np.int64)
         return ElementTable(pa.nulls(0, KEY_HASH), pa.nulls(0, ENCODED), [none] * len(NAMES), ValueLists([]))
     return parts[0] if len(parts) == 1 else _concatenated([_with_lists(part) for part in parts])
-
-
-def values_of(parts: Sequence[ElementTable], lines: Numbers) -> list[object]:
-    """The values of lines of several tables, as Python objects, line after line.
-
-    `lines` are indices into the concatenated tables: int64, in any order.
-    """
-    if len(parts) == 1:
-        return parts[0].values.values(lines)
-    offsets = np.cumsum([0, *map(len, parts)])
-    owners = np.searchsorted(offsets, lines, "right") - 1
-    counts = np.concatenate([part[COUNT] for part in parts])[lines]
-    begins = np.cumsum(counts) - counts
-    found = np.empty(int(counts.sum()), object)
-    for number, part in enumerate(parts):
-        own = np.flatnonzero(owners == number)
-        sizes = counts[own]
-        places = np.repeat(begins[own] - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
-        found[places] = objects_of(part.values.values(lines[own] - offsets[number]))
-    return cast("list[object]", found.tolist())
 
 
 def _concatenated(tables: Sequence[ElementTable]) -> ElementTable:
