@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ from headrace.sdk.operators.vectorized.state.window_table import (
     WindowTable,
     objects_of,
 )
-from headrace.sdk.operators.vectorized.stored_windows import StoredWindow, windows_in_segments
+from headrace.sdk.operators.vectorized.stored_windows import windows_in_segments
 from headrace.sdk.triggers import Progress
 from headrace.sdk.windows.window_namespace import RECORD
 
@@ -84,25 +84,23 @@ def records_of_segments(config: GroupingConfig, combine: AnyCombineFn | None, co
     """
     if combine is None:
         _records_of_elements(config, context)
-    else:
-        store_windows(config, windows_in_segments(config, combine, context), context.delta)
-
-
-def store_windows(config: GroupingConfig, windows: Iterable[StoredWindow], delta: Delta) -> None:
-    """Store windows as records of a `Grouping`, with their timers and holds."""
+        return
     contents = config.contents
     assert isinstance(contents, Reduction), "what worked by columns combines"
-    for key_hash, key, state in windows:
-        namespace = state.namespace
-        delta.keys[key_hash] = key
-        marks = {0: state.timer, int(TimeDomain.WALL_TIME): state.wake}
-        if not state.finished:
-            state.set_marks(state.wanted_hold)
-            marks[HOLD] = state.held
-        delta.cells[key_hash, namespace.cell] = state.encode(None if state.finished else contents.packed(state))
-        delta.marks.update(
-            {(key_hash, domain, namespace.tag): time for domain, time in marks.items() if time is not None}
-        )
+    for key_hash, key, state in windows_in_segments(config, combine, context):
+        _store(key_hash, key, state, None if state.finished else contents.packed(state), context.delta)
+
+
+def _store(key_hash: bytes, key: bytes, state: WindowState, packed: object, delta: Delta) -> None:
+    """Store a window as the record of a `Grouping`, with its timers and hold; `packed` is its content."""
+    delta.keys[key_hash] = key
+    marks = {int(TimeDomain.LOW_WATERMARK): state.timer, int(TimeDomain.WALL_TIME): state.wake}
+    if not state.finished:
+        state.set_marks(state.wanted_hold)
+        marks[HOLD] = state.held
+    delta.cells[key_hash, state.namespace.cell] = state.encode(packed)
+    tag = state.namespace.tag
+    delta.marks.update({(key_hash, domain, tag): time for domain, time in marks.items() if time is not None})
 
 
 def elements_of_records(config: GroupingConfig, context: IntervalContext) -> Iterator[ElementTable]:
@@ -133,14 +131,11 @@ def _records_of_elements(config: GroupingConfig, context: IntervalContext) -> No
     names = table.key_hashes.to_pylist(), table.keys.to_pylist(), table[START].tolist(), table[END].tolist()
     for name, values in zip(zip(*names, strict=True), unpickled_lists(table), strict=True):
         by_window.setdefault(name, []).extend(values)
-    delta = context.delta
     for (key_hash, key, start, end), values in by_window.items():
         state = WindowState.of_segment(config.namespaces.of_bounds(start, end), end, (len(values), len(values)))
         packed, cells = stored_values(state.namespace.code, values)
-        delta.keys[key_hash] = key
-        delta.cells.update({(key_hash, cell): data for cell, data in cells.items()})
-        delta.cells[key_hash, state.namespace.cell] = state.encode(packed)
-        delta.marks[key_hash, int(TimeDomain.LOW_WATERMARK), state.namespace.tag] = end
+        context.delta.cells.update({(key_hash, cell): data for cell, data in cells.items()})
+        _store(key_hash, key, state, packed, context.delta)
 
 
 def _windows(config: GroupingConfig, context: IntervalContext) -> Iterator[tuple[bytes, bytes, WindowState]]:
@@ -150,16 +145,9 @@ def _windows(config: GroupingConfig, context: IntervalContext) -> Iterator[tuple
     keys: dict[bytes, bytes] = {}
     for stored in context.store.dump():
         keys.update(stored.keys)
-        _forget(stored, context.delta)
+        context.delta.cells.update(dict.fromkeys(stored.cells))
+        context.delta.marks.update(dict.fromkeys(stored.marks))
         for (key_hash, cell), data in stored.cells.items():
             if cell.startswith(RECORD) and data is not None:
-                yield key_hash, keys[key_hash], _state(config, cell, data)
-
-
-def _forget(stored: Delta, delta: Delta) -> None:
-    delta.cells.update(dict.fromkeys(stored.cells))
-    delta.marks.update(dict.fromkeys(stored.marks))
-
-
-def _state(config: GroupingConfig, cell: bytes, data: bytes) -> WindowState:
-    return WindowState.decode(config.namespaces.of_code(cell.removeprefix(RECORD)), data, config.contents.unpack)
+                namespace = config.namespaces.of_code(cell.removeprefix(RECORD))
+                yield key_hash, keys[key_hash], WindowState.decode(namespace, data, config.contents.unpack)

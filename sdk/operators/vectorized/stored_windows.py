@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -73,19 +72,10 @@ def _waiting(trigger: Trigger, fresh: int, wake: int | None) -> Progress:
     return None
 
 
-class StoredWindow(NamedTuple):
-    """State of one window of a key."""
-
-    key_hash: bytes
-    key: bytes
-    """The encoded key."""
-    state: WindowState
-
-
 def windows_in_segments(
     config: GroupingConfig, combine: AnyCombineFn, context: IntervalContext
-) -> Iterator[StoredWindow]:
-    """The windows of an interval that are open at the watermark before the bundle; their segments are deleted.
+) -> Iterator[tuple[bytes, bytes, WindowState]]:
+    """Hash and encoding of the key, and state, of each window that is open before the bundle; segments are deleted.
 
     Raises `CheckpointError` if the combiner is not the one that the segments were written with.
     """
@@ -114,7 +104,7 @@ def windows_in_segments(
     key_hashes, keys, due = lines.key_hashes.to_pylist(), lines.keys.to_pylist(), firing.due(lines).tolist()
     columns = zip(key_hashes, keys, accumulated.accumulators(lines), due, _columns(lines), strict=True)
     for key_hash, key, accumulator, until, numbers in columns:
-        yield StoredWindow(key_hash, key, _state(config, accumulator, until, numbers))
+        yield key_hash, key, _state(config, accumulator, until, numbers)
 
 
 def _popped(format_: Format[T], context: IntervalContext) -> T:
