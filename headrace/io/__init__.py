@@ -15,18 +15,9 @@ from headrace.io import (
     textio,
     watermark_estimators,
 )
-from headrace.io.avroio import ReadAllFromAvro, ReadFromAvro, WriteToAvro
-from headrace.io.parquetio import ReadAllFromParquet, ReadAllFromParquetBatched, ReadFromParquet, WriteToParquet
-from headrace.io.textio import (
-    ReadAllFromText,
-    ReadFromCsv,
-    ReadFromJson,
-    ReadFromText,
-    ReadFromTextWithFilename,
-    WriteToCsv,
-    WriteToJson,
-    WriteToText,
-)
+from headrace.io.avroio import *
+from headrace.io.parquetio import *
+from headrace.io.textio import *
 from headrace.sdk.io.database import DatabaseWriteError, WriteToDatabase
 from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
 from headrace.sdk.io.epoch_sink import EpochsLostError, SinkTakenError

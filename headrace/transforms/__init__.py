@@ -18,57 +18,10 @@ from headrace.transforms import (
     util,
     window,
 )
-from headrace.transforms.core import (
-    Change,
-    ChangeKind,
-    CombineFn,
-    CombineGlobally,
-    CombinePerKey,
-    CombineValues,
-    Create,
-    DoFn,
-    Filter,
-    FlatMap,
-    FlatMapTuple,
-    Flatten,
-    FlattenWith,
-    FromChangelog,
-    GroupBy,
-    GroupByKey,
-    Impulse,
-    Map,
-    MapTuple,
-    ParDo,
-    Partition,
-    PartitionFn,
-    RestrictionProvider,
-    Select,
-    ToChangelog,
-    WatermarkEstimatorProvider,
-    Windowing,
-    WindowInto,
-)
+from headrace.transforms.core import *
 from headrace.transforms.ptransform import PTransform, ptransform_fn
 from headrace.transforms.stats import ApproximateQuantiles, ApproximateUnique
-from headrace.transforms.util import (
-    BatchElements,
-    CoGroupByKey,
-    Distinct,
-    GroupIntoBatches,
-    Keys,
-    KvSwap,
-    LogElements,
-    Regex,
-    Reify,
-    RemoveDuplicates,
-    Reshuffle,
-    SortAndBatchElements,
-    Tee,
-    ToString,
-    Values,
-    WaitOn,
-    WithKeys,
-)
+from headrace.transforms.util import *
 
 
 @apply_to_lists_by

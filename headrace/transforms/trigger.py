@@ -1,25 +1,6 @@
 """Exports, under the module name of Beam, triggers."""
 
-from headrace.sdk.triggers import (
-    FINISHED,
-    AccumulationMode,
-    AfterAll,
-    AfterAny,
-    AfterCount,
-    AfterEach,
-    AfterElement,
-    AfterProcessingTime,
-    AfterWatermark,
-    Always,
-    AtPeriod,
-    DefaultTrigger,
-    Moment,
-    Never,
-    OrFinally,
-    Progress,
-    Repeatedly,
-    Trigger,
-)
+from headrace.sdk.triggers import *
 from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior
 
 __all__ = [
