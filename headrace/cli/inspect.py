@@ -18,6 +18,7 @@ from rich.text import Text
 
 from headrace.cli.ending import MisuseError, as_misuse, endings
 from headrace.lowlevel import CheckpointError, CheckpointView
+from headrace.sdk.model.short_text import text_of
 from headrace.ui.checkpoint_report import CheckpointReport, Figures, json_value, report_of
 from headrace.ui.stored_state import UnknownStepError, first_keys, require_step
 
@@ -136,6 +137,13 @@ def _print(report: CheckpointReport, console: Console) -> None:
     print_table(console, "counters", counters, [("step", _text("step")), *((name, _number(name)) for name in names)])
 
 
+def _key(row: Figures) -> str:
+    """The key of a row on one line; one that is a text is in quotes where it could not be seen."""
+    key = row["key"]
+    is_plain = not isinstance(key, str) or (key == key.strip() != "" and key.isprintable())
+    return text_of(key if is_plain else repr(key))
+
+
 def _text(name: str) -> Callable[[Figures], str]:
     return lambda row: "" if row.get(name) is None else str(row[name])
 
@@ -174,7 +182,7 @@ _STATE: Sequence[Column] = (
 )
 _TIMERS: Sequence[Column] = (
     ("step", _text("step")),
-    ("key", _text("key")),
+    ("key", _key),
     ("for", _text("for")),
     ("clock", lambda row: str(row["clock"]).replace("_", " ")),
     ("due", _date("due")),

@@ -270,7 +270,7 @@ class Recording:
             raise RecordingError(f"there is nothing to draw: {NO_STEPS}")
         known = ", ".join(repr(step.label) for step in self.steps)
         if label is None:
-            raise RecordingError(f"say which step of the recording is meant, with step=; it has {known}")
+            raise RecordingError(f"say which step of the recording is meant, with step= (or --step=); it has {known}")
         several = "several steps" if steps else "no step"
         raise RecordingError(f"the recording has {several} named {label!r}; it has {known}")
 
