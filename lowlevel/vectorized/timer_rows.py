@@ -126,10 +126,6 @@ class TimerRows(Table):
         order = np.argsort(numbers * max(1, len(distinct)) + ranks, kind="stable")
         return self.taken(order), numbers[order]
 
-    def merged(self, combinations: Sequence[TimerCombination] | None) -> TimerRows:
-        """Combine timers with the same key and timestamp; with None for `combinations`, return this object."""
-        return self if combinations is None else self.combined(numbered([self.key_hashes]), combinations)[0]
-
     @classmethod
     def concatenated(cls, parts: Sequence[TimerRows], layout: Layout) -> TimerRows:
         """Concatenate timers; without parts, the result is empty."""
@@ -220,7 +216,9 @@ class TimerFormat(Format[TimerRows]):
 
     def compacted(self, table: TimerRows) -> TimerRows:
         """See `Format`: one timer for each key and timestamp, if timers are combined."""
-        return table.merged(self.combinations)
+        if self.combinations is None:
+            return table
+        return table.combined(numbered([table.key_hashes]), self.combinations)[0]
 
     def encode(self, table: TimerRows) -> pa.RecordBatch:
         """See `Format`."""

@@ -195,7 +195,7 @@ class CollectionGraph:
     def _may_choose_windows(self, step: Step) -> bool:
         if runs_by_key(step):
             return False
-        if isinstance(step.transform, (ParDo, MultiParDo)) and element_step(step, 0, {}).chooses_windows():
+        if isinstance(step.transform, (ParDo, MultiParDo)) and not isinstance(par_do_of(step).fn, FilterFn):
             return True
         if isinstance(step.transform, (ParDo, MultiParDo, Flatten, Shuffling)):
             return any(source in self._open for source in self.inputs(step))

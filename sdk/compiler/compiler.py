@@ -252,7 +252,7 @@ class _Compiler:
 
     def _add_stage(self, plan: StagePlan, stream: str) -> None:
         name = plan.name(stream)
-        if any(step.finishes() for step in plan.element_steps()):
+        if any(step.fn.has_finish_bundle() for step in plan.element_steps()):
             plan.entries = {self._once(entry): form for entry, form in plan.entries.items()}
         stage = Stage(name, plan)
         self._of_elements += [

@@ -82,7 +82,7 @@ class Stage(RunsPlan[StagePlan, "_LiveStage"], InlineComputation):
 
     def loses_ids(self) -> bool:
         """Whether a step puts out elements at the end of a bundle, which depend on several records."""
-        return any(step.finishes() for step in self.plan.element_steps())
+        return any(step.fn.has_finish_bundle() for step in self.plan.element_steps())
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
         """Run a batch of an input stream through all steps."""
@@ -98,7 +98,7 @@ class _LiveStage:
         self._loops: dict[tuple[int, ElementForm, frozenset[int] | None], Loop] = {}
         self._pass_through: dict[int, list[Exit] | None] = {}
         self._deferred: dict[tuple[int, ElementForm], tuple[list[object], list[int]]] = {}
-        self._finishing = [step for step in plan.element_steps() if step.finishes()]
+        self._finishing = [step for step in plan.element_steps() if step.fn.has_finish_bundle()]
         self._throughput = Throughput(plan)
         self._columns = ColumnRun(plan, self._throughput, self._run_loop, self._put_plain)
 

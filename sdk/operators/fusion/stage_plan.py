@@ -49,14 +49,6 @@ class ElementStep:
         """Whether each element gives exactly one output, or one with a tag that nothing reads."""
         return isinstance(self.fn, MapFn) and list(self.outputs) == [None] and Given.WINDOW not in self.arguments
 
-    def chooses_windows(self) -> bool:
-        """Whether the step may put out values in windows that it chooses."""
-        return not isinstance(self.fn, FilterFn)
-
-    def finishes(self) -> bool:
-        """Whether the step may put out elements at the end of a bundle."""
-        return self.fn.has_finish_bundle()
-
 
 @dataclass(frozen=True, slots=True)
 class WindowStep:

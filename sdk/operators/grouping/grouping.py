@@ -140,18 +140,6 @@ class KeyBundle:
         context: The context of the key.
     """
 
-    __slots__ = (
-        "_awaiting_trigger",
-        "_config",
-        "_panes",
-        "_retractions",
-        "_sort_retractions",
-        "_unmerged",
-        "_watermark",
-        "_windows",
-        "context",
-    )
-
     def __init__(self, config: GroupingConfig, sort_retractions: Sorter, context: Context) -> None:
         self._config, self._sort_retractions, self.context = config, sort_retractions, context
         self._watermark = context.watermark
