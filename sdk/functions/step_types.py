@@ -123,25 +123,7 @@ class StepTyping:
         """Types of the function's parameters and result; `hints` of the transform take precedence."""
         return type_signature_of(self.function, self.arguments, self.spread, stated_input(self.stating), hints)
 
-    def takes(self, hints: Hints, given: object) -> bool:
-        """Whether the step takes elements of a type; any type that unpacks can be spread over parameters."""
-        element_type = self.signature(hints).element
-        if self.spread and pair(given) == (Any, Any):
-            return True
-        return is_consistent_with(given, element_type)
-
-    def stated_output(self, hints: Stated) -> Stated:
-        """The types of outputs, as stated by the transform, else by decorators of its function."""
-        hint, tagged = stated_output(self.stating)
-        if self.gives is Gives.ITEMS:
-            hint = None if hint is None else item(hint)
-            tagged = {tag: item(kind) or kind for tag, kind in tagged.items()}
-        if self.gives is Gives.KEPT:
-            hint = None
-        annotated = tagged_types(self._result(self.signature(((), {}))))
-        return (hint if hints[0] is None else hints[0]), {**annotated, **tagged, **hints[1]}
-
-    def _result(self, signature: TypeSignature) -> object:
+    def result(self, signature: TypeSignature) -> object:
         """The type of outputs with or without tags, by annotations."""
         if self.gives is Gives.KEPT:
             return Any
@@ -152,23 +134,7 @@ class StepTyping:
         signature = self.signature(hints)
         if self.gives is Gives.KEPT:
             return signature.element if input_type is Any else input_type
-        return element(substituted(self._result(signature), match(signature.element, input_type)))
-
-    def problem(self, hints: Hints) -> str | None:
-        """What is wrong with the type of the function's result or of its arguments; None if nothing is."""
-        signature = self.signature(hints)
-        if self.gives in (Gives.OUTPUTS, Gives.ITEMS) and item(signature.result) is None:
-            return (
-                f"its function gives {type_name(signature.result)}, which is no iterable of outputs; "
-                "return a list of them, or use Map"
-            )
-        for name, kind, value in signature.constants:
-            if not conforms(value, kind):
-                given = type_name(type_of(value))
-                return (
-                    f"its parameter {name!r} takes {type_name(kind)}, but it is given {value!r:.80}, which is {given}"
-                )
-        return None
+        return element(substituted(self.result(signature), match(signature.element, input_type)))
 
 
 class TypedStep:
@@ -183,12 +149,20 @@ class TypedStep:
         return self.typing.signature(self.input_hints).element
 
     def takes(self, given: object) -> bool:
-        """See `PTransform`."""
-        return self.typing.takes(self.input_hints, given)
+        """See `PTransform`; any type that unpacks can be spread over parameters."""
+        return (self.typing.spread and pair(given) == (Any, Any)) or is_consistent_with(given, self.input_type())
 
     def output_type(self) -> Stated:
-        """See `PTransform`."""
-        return self.typing.stated_output(self.output_hints)
+        """The types of outputs, as stated by the transform, else by decorators of its function."""
+        typing, hints = self.typing, self.output_hints
+        hint, tagged = stated_output(typing.stating)
+        if typing.gives is Gives.ITEMS:
+            hint = None if hint is None else item(hint)
+            tagged = {tag: item(kind) or kind for tag, kind in tagged.items()}
+        if typing.gives is Gives.KEPT:
+            hint = None
+        annotated = tagged_types(typing.result(typing.signature(((), {}))))
+        return (hint if hints[0] is None else hints[0]), {**annotated, **tagged, **hints[1]}
 
     def infer_output_type(self, input_type: object) -> object:
         """See `PTransform`."""
@@ -203,8 +177,20 @@ class TypedStep:
         return hints.with_defaults(inferred)
 
     def argument_problem(self) -> str | None:
-        """See `PTransform`."""
-        return self.typing.problem(self.input_hints)
+        """What is wrong with the type of the function's result or of its arguments; None if nothing is."""
+        signature = self.typing.signature(self.input_hints)
+        if self.typing.gives in (Gives.OUTPUTS, Gives.ITEMS) and item(signature.result) is None:
+            return (
+                f"its function gives {type_name(signature.result)}, which is no iterable of outputs; "
+                "return a list of them, or use Map"
+            )
+        for name, kind, value in signature.constants:
+            if not conforms(value, kind):
+                given = type_name(type_of(value))
+                return (
+                    f"its parameter {name!r} takes {type_name(kind)}, but it is given {value!r:.80}, which is {given}"
+                )
+        return None
 
 
 @dataclass(frozen=True, slots=True)
