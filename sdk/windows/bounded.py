@@ -12,13 +12,7 @@ from operator import attrgetter
 from typing import ClassVar, Self
 
 from headrace.lowlevel.stored_names import named, stored_as
-from headrace.lowlevel.time import (
-    END_OF_GLOBAL_WINDOW,
-    MAX_TIMESTAMP,
-    MIN_TIMESTAMP,
-    Timestamp,
-    TimestampTypes,
-)
+from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp, TimestampTypes
 
 
 @stored_as("BoundedWindow")

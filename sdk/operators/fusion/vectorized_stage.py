@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -212,12 +213,10 @@ class ColumnRun:
         # Arrow's functions take a tenth of a second to load, which programs without columns need not wait for.
         from headrace.sdk.expressions.arrow_evaluation import mask_of
 
-        view = self._view(step.source, form, batch)
-        if step.seen is not None and (node := step.seen.node()) is not None:
-            return mask_of(node, view)
-        condition = _function(step)
-        assert isinstance(condition, Expression), "obstacle_to() excludes other conditions"
-        return mask_of(condition.node, view)
+        # `obstacle_to` excludes other conditions.
+        node = step.seen.node() if step.seen is not None else cast(Expression, _function(step)).node
+        assert node is not None, "a condition is translated as a truth value"
+        return mask_of(node, self._view(step.source, form, batch))
 
     def _mapped(self, step: ElementStep, form: ElementForm, batch: ColumnBatch) -> ColumnBatch:
         view = self._view(step.source, form, batch)
@@ -233,20 +232,13 @@ class ColumnRun:
             )
         if not isinstance(schema, Fired):
             raise Unable("the windows are not columns")
-        fired = schema
-        panes = partial(index_and_timing, fired, batch.table)
-        return BatchView(batch.table, batch.times, fired.value, lambda: _fired_windows(batch, fired), panes)
+        start, end = (batch.table.column(index) for index in (schema.start, schema.end))
+        panes = partial(index_and_timing, schema, batch.table)
+        return BatchView(batch.table, batch.times, schema.value, lambda: (numbers_in(start), numbers_in(end)), panes)
 
 
 def _with_schema(batch: ColumnBatch, schema: ValueSchema) -> ColumnBatch:
     return batch if schema == batch.shape else ColumnBatch(batch.table, batch.times, schema)
-
-
-def _fired_windows(batch: ColumnBatch, schema: Fired) -> tuple[Times, Times]:
-    if schema.in_global:
-        return _global_windows(batch.times)
-    start, end = (numbers_in(batch.table.column(index)) for index in (schema.start, schema.end))
-    return start, end
 
 
 def _global_windows(times: Times) -> tuple[Times, Times]:

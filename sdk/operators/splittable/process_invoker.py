@@ -15,12 +15,7 @@ from typing import NamedTuple, cast
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.user_errors import failed_step, packed
-from headrace.sdk.functions.arguments import (
-    Arguments,
-    EstimatorArgument,
-    RestrictionArgument,
-    Source,
-)
+from headrace.sdk.functions.arguments import Arguments, EstimatorArgument, RestrictionArgument, Source
 from headrace.sdk.functions.declarations import Splitting
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.special_outputs import (

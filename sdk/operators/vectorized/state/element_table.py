@@ -17,11 +17,7 @@ from headrace.lowlevel.columnar.key_columns import ENCODED, Numbers
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.state import segment
 from headrace.lowlevel.vectorized.segment_store import Table, segment_lines
-from headrace.sdk.operators.vectorized.state.window_table import (
-    KEY_HASH,
-    decoded_numbers,
-    encoded_numbers,
-)
+from headrace.sdk.operators.vectorized.state.window_table import KEY_HASH, decoded_numbers, encoded_numbers
 
 NAMES = ("start", "end", "epoch", "position", "count")
 START, END, EPOCH, POSITION, COUNT = range(len(NAMES))
