@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar, cast
 
 import pyarrow as pa
 from apache_beam import coders
@@ -23,7 +23,7 @@ from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.coders.key_classes import UnstableKeyError
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.expressions.batch_view import BatchView, Unable
+from headrace.sdk.expressions.batch_view import BatchView, PairFunction, Unable
 from headrace.sdk.expressions.element_schema import Single, Tuple, pair
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
@@ -38,22 +38,24 @@ _OF_ANY = (
 _LONG = 1 << 63
 
 
-class PlainKeys(Protocol):
-    """Which keys go as they are."""
+@dataclass(frozen=True, slots=True)
+class NoKeys:
+    """Which keys go as they are: none, if no subclass says otherwise."""
 
-    @property
-    def kinds(self) -> Set[type]:
-        """Types of keys that all go as they are."""
+    kinds: ClassVar[Set[type]] = frozenset()
+    """Types of keys that all go as they are."""
 
     def __contains__(self, key: object) -> bool:
         """Whether a key does."""
+        return False
 
     def holds_all(self, shape: ValueSchema, view: BatchView) -> bool:
         """Whether all keys of a shape do."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
-class AnyPlain:
+class AnyPlain(NoKeys):
     """Text, whole numbers, None, and tuples of them; not their subclasses, so not True either.
 
     So are keys with classes of the program in them: Beam's bytes name the module of a class, and when the class moves
@@ -68,7 +70,7 @@ class AnyPlain:
         return _has_class(key) and _is_native(key)
 
     def holds_all(self, shape: ValueSchema, view: BatchView) -> bool:
-        """See `PlainKeys`."""
+        """See `NoKeys`."""
         if isinstance(shape, Tuple):
             return all(self.holds_all(part, view) for part in shape.shapes)
         return isinstance(shape, Single) and (
@@ -77,7 +79,7 @@ class AnyPlain:
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class Texts(NoKeys):
     """Text alone."""
 
     kinds: ClassVar[Set[type]] = frozenset({str})
@@ -86,21 +88,19 @@ class Texts:
         return type(key) is str
 
     def holds_all(self, shape: ValueSchema, view: BatchView) -> bool:
-        """See `PlainKeys`."""
+        """See `NoKeys`."""
         return isinstance(shape, Single) and _is_text((column := view.column(shape)).type) and not column.null_count
 
 
 @dataclass(frozen=True, slots=True)
-class Longs:
+class Longs(NoKeys):
     """Whole numbers of 64 bits."""
-
-    kinds: ClassVar[Set[type]] = frozenset()
 
     def __contains__(self, key: object) -> bool:
         return type(key) is int and -_LONG <= key < _LONG
 
     def holds_all(self, shape: ValueSchema, view: BatchView) -> bool:
-        """See `PlainKeys`."""
+        """See `NoKeys`."""
         return (
             isinstance(shape, Single)
             and pa.types.is_signed_integer((column := view.column(shape)).type)
@@ -109,12 +109,10 @@ class Longs:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuples:
+class Tuples(NoKeys):
     """Tuples with a fixed number of parts."""
 
-    kinds: ClassVar[Set[type]] = frozenset()
-
-    parts: tuple[PlainKeys, ...]
+    parts: tuple[NoKeys, ...]
 
     def __contains__(self, key: object) -> bool:
         return (
@@ -124,7 +122,7 @@ class Tuples:
         )
 
     def holds_all(self, shape: ValueSchema, view: BatchView) -> bool:
-        """See `PlainKeys`."""
+        """See `NoKeys`."""
         return (
             isinstance(shape, Tuple)
             and len(shape.shapes) == len(self.parts)
@@ -133,36 +131,16 @@ class Tuples:
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
+class Lists(NoKeys):
     """Lists with instances of classes in them; see `AnyPlain`. Others are encoded, as release 0.1 did with all."""
 
-    kinds: ClassVar[Set[type]] = frozenset()
-
-    items: PlainKeys
+    items: NoKeys
 
     def __contains__(self, key: object) -> bool:
         return type(key) is list and _has_class(key) and all(item in self.items for item in key) and _is_native(key)
 
-    def holds_all(self, shape: ValueSchema, view: BatchView) -> bool:
-        """See `PlainKeys`."""
-        return False
 
-
-@dataclass(frozen=True, slots=True)
-class NoKeys:
-    """No keys at all."""
-
-    kinds: ClassVar[Set[type]] = frozenset()
-
-    def __contains__(self, key: object) -> bool:
-        return False
-
-    def holds_all(self, shape: ValueSchema, view: BatchView) -> bool:
-        """See `PlainKeys`."""
-        return False
-
-
-def plain_keys(coder: coders.Coder) -> PlainKeys:
+def plain_keys(coder: coders.Coder) -> NoKeys:
     """The keys that need no encoding by a coder."""
     if isinstance(coder, _OF_ANY):
         return AnyPlain()
@@ -179,9 +157,9 @@ def plain_keys(coder: coders.Coder) -> PlainKeys:
     return NoKeys() if NoKeys() in parts else Tuples(parts)
 
 
-def is_named(plain: PlainKeys) -> bool:
+def is_named(plain: NoKeys) -> bool:
     """Whether the name of a coder says that some keys go as they are: not if release 0.1 encoded all."""
-    return not isinstance(plain, (NoKeys, Lists)) and (not isinstance(plain, Tuples) or all(map(is_named, plain.parts)))
+    return type(plain) not in (NoKeys, Lists) and (not isinstance(plain, Tuples) or all(map(is_named, plain.parts)))
 
 
 _PARTS = frozenset({type(None), bool, int, float, str, bytes, tuple, list})
@@ -281,7 +259,7 @@ def _with_one_nan(key: object) -> object:
     return key
 
 
-class _OfPairs:
+class _OfPairs(PairFunction):
     """A function of pairs, which columns with plain keys pass as they are.
 
     Args:
@@ -297,10 +275,6 @@ class _OfPairs:
         if not self._coder.plain.holds_all(key, view):
             raise Unable("some keys are encoded one by one")
         return pair(key, value)
-
-    def column_parts(self) -> tuple[()]:
-        """See `ColumnFunction`."""
-        return ()
 
 
 @named("BeamKeyEncoder")
