@@ -305,11 +305,7 @@ def _stable(made: Translation, step: AppliedPTransform) -> None:
 
 
 def _write_to_files(made: Translation, step: AppliedPTransform) -> None:
-    directory = _directory_of_step(made, step)
-    if directory is None:
-        _write_parts(made, step, None)
-    else:
-        _write_parts(made, step, StaticValueProvider(str, directory))
+    _write_parts(made, step, _directory_of_step(made, step))
 
 
 def _write_parts(made: Translation, step: AppliedPTransform, directory: StaticValueProvider | None) -> None:
@@ -328,7 +324,7 @@ def _write_parts(made: Translation, step: AppliedPTransform, directory: StaticVa
             made.translate(part)
 
 
-def _directory_of_step(made: Translation, step: AppliedPTransform) -> str | None:
+def _directory_of_step(made: Translation, step: AppliedPTransform) -> StaticValueProvider | None:
     """The directory for temporary files, beside the one that Beam has named; None if its place is not known yet."""
     place = temporary_directory(step.transform)
     if not isinstance(place, (str, StaticValueProvider)):
@@ -336,7 +332,7 @@ def _directory_of_step(made: Translation, step: AppliedPTransform) -> str | None
     path = place if isinstance(place, str) else place.get()
     # Beam puts a directory with a name drawn at random below the output's, unless the program gives a directory.
     below = re.sub(r"\.temp[0-9a-f-]{36}$", "", path)
-    return str(FileSystems.join(below, f".temp{_identity(made, step)}"))
+    return StaticValueProvider(str, FileSystems.join(below, f".temp{_identity(made, step)}"))
 
 
 def _with_fn(part: AppliedPTransform, **attributes: object) -> AppliedPTransform:
