@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
 from os.path import abspath
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 import pyarrow as pa
 from pyarrow import fs
@@ -30,18 +30,6 @@ from headrace.sdk.io.path_patterns import MAGIC, FolderPattern, Places, expressi
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-
-
-class _Decompressor(Protocol):
-    """A decompressor of one stream, as in Python's `bz2` and `lzma`."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, /, max_length: int = -1) -> bytes: ...
 
 
 class StreamsReader(io.RawIOBase):
@@ -60,7 +48,9 @@ class StreamsReader(io.RawIOBase):
     b'teajam'
     """
 
-    def __init__(self, file: BinaryIO, decompressor: Callable[[], _Decompressor], padding: int = 0) -> None:
+    def __init__(
+        self, file: BinaryIO, decompressor: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor], padding: int = 0
+    ) -> None:
         self._file, self._new, self._padding = file, decompressor, padding
         self._stream = decompressor()
         self._rest = b""
