@@ -186,27 +186,12 @@ class CombineValues(Combine):
     def expand(self, inputs: Collection) -> Collection:
         """A collection with one pair (key, combined value) for each input pair."""
         if self.has_side_inputs:
-            return inputs | ParDo(_CombineWithSidesFn(self._fn), *self._args, **self._kwargs)
+            return inputs | ParDo(_CombineValuesFn(self._fn), *self._args, **self._kwargs)
         return inputs | ParDo(_CombineValuesFn(self.combine_fn))
 
 
 class _CombineValuesFn(DoFn):
-    def __init__(self, combine_fn: AnyCombineFn) -> None:
-        self._combine_fn = combine_fn
-
-    def setup(self) -> None:
-        self._combine_fn.setup()
-
-    def process(self, pair: tuple[object, Iterable[object]]) -> Iterable[object]:
-        key, values = pair
-        return [(key, self._combine_fn.apply(values))]
-
-    def teardown(self) -> None:
-        self._combine_fn.teardown()
-
-
-class _CombineWithSidesFn(DoFn):
-    """Combines grouped values with further arguments that may differ between elements."""
+    """Combines grouped values, maybe with further arguments, which may differ between elements."""
 
     def __init__(self, fn: Combining) -> None:
         self._fn = fn
