@@ -33,26 +33,29 @@ class _Globally(CombineGlobally):
     Args:
         combine_fn: The combiner.
         has_defaults: Whether an empty collection gives the combined value of no values.
+        name: The default label, with a number if transforms with different numbers are to have different labels; else
+            the qualified name of the transform.
     """
 
-    def __init__(self, combine_fn: Combining, has_defaults: bool = True) -> None:
+    def __init__(self, combine_fn: Combining, has_defaults: bool = True, name: str | None = None) -> None:
         super().__init__(combine_fn)
-        self.has_defaults = has_defaults
+        self.has_defaults, self._name = has_defaults, name
 
     def default_label(self) -> str:
-        """The qualified name of the transform."""
-        return type(self).__qualname__
+        """See the class."""
+        return self._name or type(self).__qualname__
 
 
 class _PerKey(CombinePerKey):
-    """Base of the transforms of this module that combine the values of each key."""
+    """Base of the transforms of this module that combine the values of each key; `name` as for `_Globally`."""
 
-    def __init__(self, combine_fn: Combining) -> None:
+    def __init__(self, combine_fn: Combining, name: str | None = None) -> None:
         super().__init__(combine_fn)
+        self._name = name
 
     def default_label(self) -> str:
-        """The qualified name of the transform."""
-        return type(self).__qualname__
+        """See `_Globally`."""
+        return self._name or type(self).__qualname__
 
 
 class Mean:
@@ -134,23 +137,13 @@ class Top:
         """
 
         def __init__(self, n: int, key: SortKey | None = None, reverse: bool = False) -> None:
-            super().__init__(TopCombineFn(n, key, reverse))
-            self._n = n
-
-        def default_label(self) -> str:
-            """The name with the number `n`, so that transforms with different numbers have different labels."""
-            return f"Top({self._n})"
+            super().__init__(TopCombineFn(n, key, reverse), name=f"Top({n})")
 
     class PerKey(_PerKey):
         """The `n` greatest values of each key as a list; the arguments are those of `Top.Of`."""
 
         def __init__(self, n: int, key: SortKey | None = None, reverse: bool = False) -> None:
-            super().__init__(TopCombineFn(n, key, reverse))
-            self._n = n
-
-        def default_label(self) -> str:
-            """The name with the number `n`, so that transforms with different numbers have different labels."""
-            return f"TopPerKey({self._n})"
+            super().__init__(TopCombineFn(n, key, reverse), f"TopPerKey({n})")
 
     @staticmethod
     def Largest(n: int, has_defaults: bool = True, key: SortKey | None = None) -> CombineGlobally:
@@ -201,23 +194,13 @@ class Sample:
         """At most `n` elements, chosen at random, as a list."""
 
         def __init__(self, n: int) -> None:
-            super().__init__(SampleCombineFn(n))
-            self._n = n
-
-        def default_label(self) -> str:
-            """The name with the number `n`, so that transforms with different numbers have different labels."""
-            return f"FixedSizeGlobally({self._n})"
+            super().__init__(SampleCombineFn(n), name=f"FixedSizeGlobally({n})")
 
     class FixedSizePerKey(_PerKey):
         """At most `n` values of each key, chosen at random, as a list."""
 
         def __init__(self, n: int) -> None:
-            super().__init__(SampleCombineFn(n))
-            self._n = n
-
-        def default_label(self) -> str:
-            """The name with the number `n`, so that transforms with different numbers have different labels."""
-            return f"FixedSizePerKey({self._n})"
+            super().__init__(SampleCombineFn(n), f"FixedSizePerKey({n})")
 
     class Any(PTransform[Collection, Collection]):
         """At most `n` arbitrary elements; each is an element of the output."""
