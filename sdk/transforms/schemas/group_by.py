@@ -12,7 +12,7 @@ from headrace.lowlevel.records.record import new_tuple
 from headrace.lowlevel.user_errors import users_line
 from headrace.sdk.combinefns.combine_fn import CombineFn, SomeCombineFn
 from headrace.sdk.combinefns.composite import TupleCombineFn, with_names
-from headrace.sdk.expressions.batch_view import BatchView
+from headrace.sdk.expressions.batch_view import BatchView, PairFunction
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Tuple, pair
 from headrace.sdk.expressions.expression import Expression as ColumnExpression
 from headrace.sdk.expressions.expression import names_from_engine, take_from_engine
@@ -252,7 +252,7 @@ class _Keyed(_Made):
         return pair(key, view.shape if self._values is None else Tuple(tuple(values)))
 
 
-class _Result:
+class _Result(PairFunction):
     """Builds the named tuple of a key's parts and the combined values."""
 
     takes_items = True
@@ -268,10 +268,6 @@ class _Result:
         """See `ColumnFunction`."""
         shapes = tuple(shape for part in view.pair() for shape in view.items(part))
         return Fields(self._names, shapes, FieldsKind.TUPLE, "Result")
-
-    def column_parts(self) -> tuple[()]:
-        """See `ColumnFunction`."""
-        return ()
 
 
 def _functions(step: str, fields: tuple[Expression, ...], named: dict[str, Expression], pattern: str) -> Functions:

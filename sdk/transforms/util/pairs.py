@@ -92,7 +92,7 @@ class _KeyedBy:
         return [self._key_of]
 
 
-class _Under:
+class _Under(PairFunction):
     """Pairs every element with the same key."""
 
     def __init__(self, key: object) -> None:
@@ -104,10 +104,6 @@ class _Under:
     def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         return pair(view.nothing() if self._key is None else view.shape_of(literal(self._key)), view.shape)
-
-    def column_parts(self) -> tuple[()]:
-        """See `ColumnFunction`."""
-        return ()
 
 
 def _types(pairs: PCollection[object]) -> tuple[object, object]:
