@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -24,6 +25,7 @@ from headrace.lowlevel.storage import object_names
 from headrace.lowlevel.storage.object_store import ObjectStorage, StoreError
 from headrace.lowlevel.topology.topology import Topology
 
+_log = logging.getLogger(__name__)
 _SOON = 1.25
 """By how much a chain may have to grow until it needs a snapshot, to get one together with others."""
 
@@ -98,6 +100,8 @@ class Checkpoint:
         check(look(store))
         lease = fence.take_lease(store, owner, now_us)
         opened = cls(store, identity, lease, topology, take_over(store, lease, check))
+        for unmatched in (text for change in changes[-1:] for text in change.unmatched):
+            _log.warning("%s", unmatched)
         opened.change = next((change for change in changes[-1:] if change.is_one), None)
         return opened
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from headrace.lowlevel.checkpoint.manifest.fingerprint import (
     COMPUTATION,
@@ -99,6 +100,8 @@ class TopologyDifference:
     """Computations and injectors that begin without state or position."""
     dropped: frozenset[tuple[str, str]] = frozenset()
     """(computation, stream) of pending productions that no computation will receive."""
+    unmatched: tuple[str, ...] = ()
+    """What to say of names of the consent that nothing has."""
     refused: tuple[str, ...] = ()
     """Reasons why the change is impossible, with remedies; empty if it is possible."""
 
@@ -125,7 +128,7 @@ class TopologyDifference:
         """Raise `TopologyChangeError` if the change is refused; `subject` names the pipeline or checkpoint."""
         if not self.refused:
             return
-        reasons = list(self.refused)
+        reasons = [*self.refused, *self.unmatched]
         old = _with_contents(self.old).keys()
         common = old & _with_contents(self.new).keys()
         if not common:
@@ -151,6 +154,7 @@ def change_of(stored: Stored, new: Fingerprint, consent: Consent) -> TopologyDif
     refused += _undelivered(stored, new, consent)
     restored, discarded, unrestorable = _from_archive(stored.archived, now.keys() - old.keys(), now, consent)
     dropped, undeliverable = _pending(stored.pending, new, consent)
+    known = {member.name for member in stored.topology.members} | {name for _, name in stored.archived}
     return TopologyDifference(
         old=stored.topology,
         new=new,
@@ -160,8 +164,25 @@ def change_of(stored: Stored, new: Fingerprint, consent: Consent) -> TopologyDif
         discarded=discarded,
         added=frozenset(now.keys() - kept - restored),
         dropped=dropped,
+        unmatched=tuple(_unmatched(consent, known | stored.pending.keys())),
         refused=tuple(sorted([*refused, *unrestorable, *undeliverable])),
     )
+
+
+def _unmatched(consent: Consent, known: Collection[str]) -> Iterator[str]:
+    """What to say of names that no member has, and that no member is inside of, as misspelt ones.
+
+    >>> [*_unmatched(Consent(removed={"Totls"}, discarded={"Totals"}), ["Totals/Sum", "Visits"])]
+    ["--allow_removed=Totls names nothing that the checkpoint has; did you mean 'Totals/Sum'?"]
+    """
+    removed, discarded, dropped = consent.removed, consent.discarded, consent.pending_dropped
+    options = {"allow_removed": removed, "discard_stored": discarded, "drop_pending": dropped}
+    for option, names in options.items():
+        for name in sorted(names):
+            if not any(_among(member, [name]) for member in known):
+                near = get_close_matches(name, known, 1)
+                remedy = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, sorted(known)))}"
+                yield f"{_option(option, name)} names nothing that the checkpoint has; {remedy}"
 
 
 def _with_contents(topology: Fingerprint) -> dict[Name, Member]:

@@ -81,8 +81,8 @@ class _ElementsInjector(BoundedInjector):
         if mark and self._mark(number) != mark:
             raise ValueError(
                 f"the elements of Create were changed before element {number + 1}, with which the run goes on: some "
-                "would be read twice, or not at all. Put the earlier elements back, add new ones at the end, or begin "
-                "without the stored position (--discard_stored)"
+                "would be read twice, or not at all. Put the earlier elements back, add new ones at the end, or have "
+                "all of these read: give the step another label, and start once with --allow_removed and this one"
             )
         delivery = super().plan(number, limit, splits)
         end = cast(int, delivery.position)

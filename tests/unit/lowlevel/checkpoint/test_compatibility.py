@@ -247,3 +247,24 @@ def test_a_label_stands_for_what_is_inside_it() -> None:
         name for name in ("Totals", "Totals/Sum", "Totals#gate", "Total", "Totals2") if consent.allows_removal(name)
     ]
     assert allowed == ["Totals", "Totals/Sum", "Totals#gate"]
+
+
+def test_a_name_that_nothing_has_is_said_with_the_names_that_there_are() -> None:
+    misspelt = Consent(removed=["cout", "more"], discarded=["elsewhere"])
+    refused = change(topology(names=[]), consent=misspelt)
+    assert len(refused.refused) == 1
+    assert refused.unmatched == (
+        "--allow_removed=cout names nothing that the checkpoint has; did you mean 'count'?",
+        "--discard_stored=elsewhere names nothing that the checkpoint has; it has 'count', 'in', 'more', 'out'",
+    )
+    with pytest.raises(TopologyChangeError, match=r"'count' is gone.*--allow_removed=cout names nothing"):
+        refused.require_possible("the checkpoint there")
+    # What is archived, or has only productions that are on their way, is known.
+    known = change(
+        topology(names=[]),
+        topology(names=[]),
+        archived=archived(member(topology())),
+        pending={"gone": ["in"]},
+        consent=Consent(discarded=["count"], pending_dropped=["gone"]),
+    )
+    assert known.unmatched == ()
