@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.lowlevel.stored_names import stored_as
-from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.sdk.windows import FixedWindows, GlobalWindows, SlidingWindows
+from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions, SlidingWindows, WindowFn
 from headrace.sdk.windows.bounded import encode_interval
 from headrace.sdk.windows.standard_windows import fits_int64, window_start, window_start_array
 from headrace.sdk.windows.windowing import Windowing
@@ -45,6 +45,30 @@ def slices_of(windowing: Windowing) -> Slices | None:
     if type(window_fn) is SlidingWindows and window_fn.period < window_fn.size:
         return SlidingSlices(window_fn)
     return None
+
+
+def window_bounds(window_fn: WindowFn, times: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Start and end of the one window of each time, microseconds UTC: two int64 arrays as long as `times`.
+
+    None for window functions other than `GlobalWindows`, `FixedWindows` and `Sessions`, for times near the ends of the
+    time scale, and for windows too long for 64 bits.
+
+    >>> window_bounds(FixedWindows(10), np.array([12_000_000]))
+    (array([10000000]), array([20000000]))
+    """
+    if type(window_fn) is GlobalWindows:
+        return np.full(len(times), MIN_TIMESTAMP, np.int64), np.full(len(times), END_OF_GLOBAL_WINDOW, np.int64)
+    starts, size = times, 0
+    if type(window_fn) is FixedWindows:
+        size = window_fn.size.micros
+    elif type(window_fn) is Sessions:
+        # The window of an element begins at its timestamp.
+        size = window_fn.gap_size.micros
+    if not size or (len(times) and not fits_int64(times, size)):
+        return None
+    if type(window_fn) is FixedWindows:
+        starts = FixedSlices(window_fn).starts(times)
+    return np.maximum(starts, MIN_TIMESTAMP), np.minimum(starts + size, MAX_TIMESTAMP)
 
 
 def slice_starts(found: Slices, timestamps: Sequence[int]) -> Sequence[int]:

@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
-import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSchema
 from headrace.lowlevel.records.record import Emit
-from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.user_errors import own_traceback
 from headrace.sdk.expressions.batch_view import BatchView, ColumnFunction, Unable, filtered, why_not_vectorized
 from headrace.sdk.expressions.element_schema import Fired, index_and_timing, pair
@@ -28,9 +26,8 @@ from headrace.sdk.model.element_form import ElementForm, always_one_window, plai
 from headrace.sdk.model.function_ast import CALLED, must_call
 from headrace.sdk.model.labels import place_of
 from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan, Step, Throughput, WindowStep
-from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions
-from headrace.sdk.windows.standard_windows import INT64_LIMIT, fits_int64, window_start_array
-from headrace.sdk.windows.windowing import Windowing
+from headrace.sdk.windows import GlobalWindows, WindowFn
+from headrace.sdk.windows.slices import window_bounds
 
 _log = logging.getLogger(__name__)
 
@@ -228,7 +225,7 @@ class ColumnRun:
         schema = batch.shape
         if form is ElementForm.PLAIN:
             return BatchView(
-                batch.table, batch.times, schema, lambda: assigned(self._plan.windowings[node], batch.times)
+                batch.table, batch.times, schema, lambda: _assigned(self._plan.windowings[node].window_fn, batch.times)
             )
         if not isinstance(schema, Fired):
             raise Unable("the windows are not columns")
@@ -241,36 +238,12 @@ def _with_schema(batch: ColumnBatch, schema: ValueSchema) -> ColumnBatch:
     return batch if schema == batch.shape else ColumnBatch(batch.table, batch.times, schema)
 
 
-def _global_windows(times: Times) -> tuple[Times, Times]:
-    return np.full(len(times), MIN_TIMESTAMP, np.int64), np.full(len(times), END_OF_GLOBAL_WINDOW, np.int64)
-
-
-def assigned(windowing: Windowing, times: Times) -> tuple[Times, Times]:
-    """Start and end of the one window of each time: two int64 arrays as long as `times`, microseconds UTC.
-
-    Raises `Unable` for window functions other than `GlobalWindows`, `FixedWindows` and `Sessions`, for times near the
-    ends of the time scale, and for windows too long for 64 bits.
-
-    >>> from headrace.sdk.windows import FixedWindows
-    >>> assigned(Windowing(FixedWindows(10)), np.array([12_000_000]))
-    (array([10000000]), array([20000000]))
-    """
-    window_fn = windowing.window_fn
-    if type(window_fn) is GlobalWindows:
-        return _global_windows(times)
-    if len(times) and not fits_int64(times):
-        raise Unable("some timestamps are too near to the ends of the time scale")
-    if type(window_fn) is FixedWindows:
-        size, offset = window_fn.size.micros, window_fn.offset.micros
-    elif type(window_fn) is Sessions:
-        # The window of an element begins at its timestamp.
-        size, offset = window_fn.gap_size.micros, None
-    else:
-        raise Unable(f"{window_fn} cannot be assigned over columns")
-    if size >= INT64_LIMIT:
-        raise Unable("the windows are too long")
-    starts = times if offset is None else window_start_array(times, size, offset)
-    return np.maximum(starts, MIN_TIMESTAMP), np.minimum(starts + size, MAX_TIMESTAMP)
+def _assigned(window_fn: WindowFn, times: Times) -> tuple[Times, Times]:
+    """See `window_bounds`; raises `Unable` where only single elements have windows."""
+    bounds = window_bounds(window_fn, times)
+    if bounds is None:
+        raise Unable(f"{window_fn} cannot be assigned over columns to all of these timestamps")
+    return bounds
 
 
 Paths = list[tuple[str, str | None]]

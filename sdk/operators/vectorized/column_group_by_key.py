@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, chain, pairwise, repeat
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,6 @@ from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.late_data import is_closed, is_late
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalComputation, IntervalContext
 from headrace.lowlevel.vectorized.blocks_by_key import key_hashes_of, keys_of, times_of, without_duplicates
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
@@ -28,7 +27,6 @@ from headrace.sdk.expressions.element_schema import windows_between
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_assignment import payloads_of, sorter
-from headrace.sdk.operators.vectorized.eligibility import size_of
 from headrace.sdk.operators.vectorized.pane_output import ONLY_PANE, decoded_keys
 from headrace.sdk.operators.vectorized.state.element_table import (
     END,
@@ -42,8 +40,8 @@ from headrace.sdk.operators.vectorized.state.segment_formats import ElementForma
 from headrace.sdk.operators.vectorized.state.window_input import drop_late
 from headrace.sdk.operators.vectorized.state.window_table import window_groups
 from headrace.sdk.operators.vectorized.state_migration import elements_of_records
-from headrace.sdk.windows import GlobalWindow
-from headrace.sdk.windows.slices import slices_of
+from headrace.sdk.windows import IntervalWindow
+from headrace.sdk.windows.slices import window_bounds
 from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
 from headrace.sdk.windows.windowing import Windowing
 
@@ -142,17 +140,13 @@ class ColumnGroupByKey(IntervalComputation):
 
     def _windows(self, times: Numbers) -> tuple[Numbers, Numbers]:
         """Start and end of the window of each time: int64, microseconds UTC."""
-        windowing = self._config.windowing
-        slices, size = slices_of(windowing), size_of(windowing)
-        assert slices is not None, "obstacle() refuses other windows"
-        if size is None:
-            return np.full(len(times), MIN_TIMESTAMP), np.full(len(times), GlobalWindow().end_us)
-        if slices.reaches(times):
-            starts = slices.starts(times)
-            return np.maximum(starts, MIN_TIMESTAMP), np.minimum(starts + size, MAX_TIMESTAMP)
-        exact = list(map(slices.start, times.tolist()))
-        starts = np.array([max(start, MIN_TIMESTAMP) for start in exact], np.int64)
-        return starts, np.array([min(start + size, MAX_TIMESTAMP) for start in exact], np.int64)
+        window_fn = self._config.windowing.window_fn
+        bounds = window_bounds(window_fn, times)
+        if bounds is None:
+            assigned = window_fn.assign_all(times.tolist(), [None] * len(times))
+            windows = [cast(IntervalWindow, window) for (window,) in assigned]
+            bounds = np.array([window.start_us for window in windows]), np.array([window.end_us for window in windows])
+        return bounds
 
     # What goes out
 
