@@ -32,6 +32,12 @@ RENAMED = {
 }
 """Path of a name of Beam -> path of what has another name here."""
 
+IN_MODULES_OF = {
+    "io": "delta.ReadFromDelta delta.WriteToDelta iceberg.ReadFromIceberg iceberg.WriteToIceberg kafka.ReadFromKafka "
+    "kafka.WriteToKafka"
+}
+"""Path of a package -> paths in it of names that are looked for in the package itself."""
+
 
 class AbsentModule(ModuleType):
     """A module of Beam that Headrace does not have; each of its names is an `AbsentName`."""
@@ -83,7 +89,7 @@ def absent_attribute(module: str, name: str) -> object:
     This is what another module here has under the name, if Beam's module imports it from there, else an `AbsentModule`
     or `AbsentName`. It is kept in the module.
 
-    Raises `AttributeError` for a name that Beam does not have either.
+    Raises `AttributeError` for a name that Beam does not have either. Python adds what is spelt alike.
 
     >>> from headrace.transforms.window import MIN_TIMESTAMP
     >>> MIN_TIMESTAMP.micros
@@ -103,7 +109,12 @@ def absent_attribute(module: str, name: str) -> object:
 
         found = AbsentName(path)
     else:
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        message = f"module {module!r} has no attribute {name!r}"
+        for each in IN_MODULES_OF.get(parent, "").split():
+            place, _, known = f"{module}.{each}".rpartition(".")
+            if known == name:
+                raise AttributeError(f"{message}; from {place} import {name}")
+        raise AttributeError(message, name=name, obj=sys.modules[module])
     vars(sys.modules[module])[name] = found
     return found
 

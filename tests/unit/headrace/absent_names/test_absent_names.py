@@ -15,6 +15,7 @@ from headrace.absent_names.absent_modules import (
     ABSENT_MODULES,
     ABSENT_NAMES,
     IMPORTED_NAMES,
+    IN_MODULES_OF,
     RENAMED,
     AbsentModule,
     absent_attribute,
@@ -138,3 +139,16 @@ def test_every_alternative_belongs_to_a_name() -> None:
 def test_functions_that_hold_absent_names_are_sent_to_workers() -> None:
     gcp = beam.io.gcp
     assert pickle.loads(cloudpickle.dumps(lambda: (NAME, gcp)))() == (NAME, gcp)
+
+
+def test_names_that_are_in_a_module_of_a_package_are_said_and_those_that_are_spelt_alike() -> None:
+    for package, paths in IN_MODULES_OF.items():
+        for path in paths.split():
+            module, _, name = f"headrace.{package}.{path}".rpartition(".")
+            assert hasattr(importlib.import_module(module), name)
+            with pytest.raises(AttributeError, match=f"'headrace.{package}' has no .*; from {module} import {name}"):
+                getattr(importlib.import_module(f"headrace.{package}"), name)
+    with pytest.raises(AttributeError) as raised:
+        _ = beam.io.ReadFromCvs
+    # Python looks for what is spelt alike by these, when it shows the error.
+    assert (raised.value.name, raised.value.obj) == ("ReadFromCvs", beam.io)
