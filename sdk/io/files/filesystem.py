@@ -12,9 +12,11 @@ import logging
 import lzma
 import os
 import re
+import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from os import PathLike
 from os.path import abspath
@@ -297,8 +299,7 @@ def match(pattern: str) -> list[MatchedFile]:
         ValueError: A match is neither a file nor a folder.
         ReachError: The file system of a URL does not answer.
     """
-    with reaching(pattern):
-        return _matched(pattern)
+    return sorted(DirectoryListing(pattern).look(), key=lambda file: file.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,30 +325,6 @@ class Search:
         folder = MAGIC.split(path, maxsplit=1)[0].rpartition("/")[0]
         is_deep = "/" in path[len(folder) + 1 :] or "**" in path
         return cls(system, folder or "/", is_deep, re.compile(expression(path)), FolderPattern(path[len(folder) + 1 :]))
-
-    def infos(self) -> list[fs.FileInfo]:
-        """All files there that can match, and others; nothing if the folder does not exist."""
-        if isinstance(self.system, fs.LocalFileSystem):
-            found = self.system.get_file_info(list(self._paths()))
-            for info in found:
-                if info.type == fs.FileType.NotFound:
-                    say_link_to_nothing(info.path)
-            return [info for info in found if info.type not in (fs.FileType.Directory, fs.FileType.NotFound)]
-        selector = fs.FileSelector(self.folder, recursive=self.recursive, allow_not_found=True)
-        return [info for info in self.system.get_file_info(selector) if info.type != fs.FileType.Directory]
-
-    def _paths(self) -> Iterator[str]:
-        """The paths of what matches and is no folder, on this machine."""
-        files: dict[str, list[str]] = {}
-
-        def listed(folder: str) -> list[tuple[str, bool]]:
-            with os.scandir(folder) as entries:
-                kinds = [(entry.name, entry.is_dir(), entry.is_symlink()) for entry in entries]
-            files[folder] = [name for name, is_folder, _ in kinds if not is_folder]
-            return [(name, is_link) for name, is_folder, is_link in kinds if is_folder]
-
-        for folder, places in walked(self.folder, self.below, listed):
-            yield from (os.path.join(folder, name) for name in files[folder] if self.matches(folder, places, name))
 
     def matches(self, folder: str, places: Places | None, name: str) -> bool:
         """Whether a file of a folder that is walked with these places matches."""
@@ -382,12 +359,139 @@ def single_file(pattern: str) -> MatchedFile | None:
     return None
 
 
-def _matched(pattern: str) -> list[MatchedFile]:
-    if (single := single_file(pattern)) is not None:
-        return [single]
-    search = Search.of(pattern)
-    files = [matched_file(pattern, info) for info in search.infos() if search.expression.fullmatch(info.path)]
-    return sorted(files, key=lambda file: file.path)
+_TRUSTED_NS = 10_000_000_000
+"""Nanoseconds for which a folder counts as unchanged because the time of its last change is: not all file systems tell
+it."""
+_TICK_NS = 2_000_000_000
+"""Nanoseconds in which a folder may change twice at what its file system takes for one time."""
+
+_NEVER: Places = frozenset()
+"""What was looked for in a folder at which nobody has looked."""
+
+
+@dataclass
+class _Folder:
+    """A folder of this machine as it was read last."""
+
+    changed_ns: int
+    """Time of its last change."""
+    read_ns: int
+    """When it was read."""
+    files: dict[str, int]
+    """Name of each entry that is no folder -> its number in the file system, which a replaced file does not keep."""
+    folders: list[tuple[str, bool]]
+    """Name of each folder, and whether it is a link."""
+
+    def is_current(self, changed_ns: int, now_ns: int) -> bool:
+        """Whether the folder need not be read again."""
+        settled = self.changed_ns < self.read_ns - _TICK_NS
+        return changed_ns == self.changed_ns and settled and 0 <= now_ns - self.read_ns < _TRUSTED_NS
+
+
+@dataclass
+class DirectoryListing:
+    """The files of a pattern that are new since the last look.
+
+    On this machine a folder is read only if it has changed, and only new files are examined. Elsewhere each look lists
+    all files.
+    """
+
+    pattern: str
+    now_ns: Callable[[], int] = time.time_ns
+    _folders: dict[str, _Folder] = field(default_factory=dict, repr=False)
+    _places: dict[str, Places | None] = field(default_factory=dict, repr=False)
+    """What of the pattern was looked for in each folder."""
+    _elsewhere: dict[str, int] = field(default_factory=dict, repr=False)
+    """Path -> time of the last change, of all files at the last look; for other file systems."""
+    is_missing: bool = False
+    """Whether the folder did not exist at the last look; other file systems do not tell."""
+
+    def look(self) -> list[MatchedFile]:
+        """Files that were not there at the last look, or were replaced since; in no order.
+
+        Raises:
+            ValueError: A match is neither a file nor a folder, or its name is not UTF-8.
+            ReachError: The file system of a URL does not answer.
+        """
+        with reaching(self.pattern):
+            if (single := single_file(self.pattern)) is not None:
+                return [single] if self._is_new(single) else []
+            search = Search.of(self.pattern)
+            if isinstance(search.system, fs.LocalFileSystem):
+                return list(self._local(search))
+            return self._remote(search)
+
+    def forget(self, path: str) -> None:
+        """Take the file for new when it is there again."""
+        self._elsewhere.pop(path, None)
+        folder, name = os.path.split(path)
+        if (known := self._folders.get(folder)) is not None:
+            known.files.pop(name, None)
+
+    def _is_new(self, file: MatchedFile) -> bool:
+        before, self._elsewhere = self._elsewhere, {file.path: file.modified_us}
+        return before != self._elsewhere
+
+    def _remote(self, search: Search) -> list[MatchedFile]:
+        selector = fs.FileSelector(search.folder, recursive=search.recursive, allow_not_found=True)
+        found = search.system.get_file_info(selector)
+        infos = {info.path: info for info in found if info.type != fs.FileType.Directory}
+        before, self._elsewhere = self._elsewhere, {path: info.mtime_ns or 0 for path, info in infos.items()}
+        new = [path for path, changed in self._elsewhere.items() if before.get(path) != changed]
+        return [matched_file(self.pattern, infos[path]) for path in new if search.expression.fullmatch(path)]
+
+    def _local(self, search: Search) -> Iterator[MatchedFile]:
+        before, self._folders = self._folders, {}
+        places_before, self._places = self._places, {}
+        self.is_missing = not os.path.isdir(search.folder)
+
+        def listed(folder: str) -> list[tuple[str, bool]]:
+            self._folders[folder] = self._read(folder, before.get(folder))
+            return self._folders[folder].folders
+
+        for folder, places in walked(search.folder, search.below, listed):
+            self._places[folder] = places
+            files = self._folders[folder].files
+            known = before[folder].files if places_before.get(folder, _NEVER) == places else {}
+            for name in [] if files is known else [name for name, number in files.items() if known.get(name) != number]:
+                if search.matches(folder, places, name) and (file := self._examined(folder, name)) is not None:
+                    yield file
+
+    def _read(self, folder: str, before: _Folder | None) -> _Folder:
+        """The folder as it is now. Raises `FileNotFoundError` if it does not exist."""
+        now = self.now_ns()
+        changed = os.stat(folder).st_mtime_ns
+        if before is not None and before.is_current(changed, now):
+            return before
+        files: dict[str, int] = {}
+        folders: list[tuple[str, bool]] = []
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    folders.append((entry.name, entry.is_symlink()))
+                else:
+                    files[entry.name] = entry.inode()
+        return _Folder(changed, now, files, folders)
+
+    def _examined(self, folder: str, name: str) -> MatchedFile | None:
+        """The file; None if it is gone again."""
+        path = os.path.join(folder, name)
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"a file in {folder} has the name {os.fsencode(name)!r}, which is not UTF-8; rename it, or choose a "
+                "pattern that leaves it out"
+            ) from None
+        try:
+            found = os.stat(path)
+        except FileNotFoundError:
+            del self._folders[folder].files[name]
+            say_link_to_nothing(path)
+            return None
+        kind = fs.FileType.File if stat.S_ISREG(found.st_mode) else fs.FileType.Unknown
+        info = fs.FileInfo(path, kind, size=found.st_size, mtime_ns=found.st_mtime_ns)
+        return matched_file(self.pattern, info)
 
 
 def is_gone(path: str) -> bool:

@@ -23,10 +23,10 @@ from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import MIN_TIMESTAMP, SECOND
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.files import seen_files
-from headrace.sdk.io.files.directory_injector import DirectoryInjector, DirectoryListing
+from headrace.sdk.io.files.directory_injector import DirectoryInjector
 from headrace.sdk.io.files.file_source import FileInjector
 from headrace.sdk.io.files.file_times import FileTimes
-from headrace.sdk.io.files.filesystem import MatchedFile, match
+from headrace.sdk.io.files.filesystem import DirectoryListing, MatchedFile, match
 from headrace.sdk.io.files.pieces import FileFormat, FileReading, MissingFileError
 from headrace.sdk.io.files.seen_files import Seen, SeenFiles
 from tests.depth import seeds

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.sdk.io.files.directory_injector import DirectoryListing
-from headrace.sdk.io.files.filesystem import match
+from headrace.sdk.io.files.filesystem import DirectoryListing, match
 from headrace.sdk.io.path_patterns import expression
 from tests.depth import seeds
 
