@@ -164,7 +164,9 @@ class LineRange:
         except FileError:
             raise
         except Exception as error:
-            reason = f"cannot be read on ({type(error).__name__}: {error})"
+            is_packed = compression_of(self.file.path, self.compression) != "uncompressed"
+            remedy = "; put a whole file there, or state compression_type if its name misleads" if is_packed else ""
+            reason = f"cannot be read on ({type(error).__name__}: {error}){remedy}"
             raise FileError(self.file, self._last_line(), reason) from error
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:

@@ -48,7 +48,9 @@ class TextParser:
 
     def parse(self, lines: bytes, file: MatchedFile) -> Batch:
         """See `LineParser`."""
-        texts = split_lines(decoded(lines), self.strip) if self.coder is None else [*self._decoded(lines)]
+        texts = (
+            split_lines(decoded(lines, _OTHER_ENCODING), self.strip) if self.coder is None else [*self._decoded(lines)]
+        )
         try:
             return Batch(texts, timestamps_of(texts, self.timestamp, self.times.default(file)))
         except BadTimestamp as error:
@@ -63,12 +65,16 @@ class TextParser:
         """Accept any header."""
 
 
-def decoded(lines: bytes) -> str:
-    """Lines in UTF-8 as text. Raises `BadLine` for the first line that is not UTF-8."""
+_OTHER_ENCODING = f"give its encoding, such as encoding='latin-1', {SET_ASIDE.removeprefix('correct the line, ')}"
+_MUST_BE_UTF8 = f"write the file as UTF-8, {SET_ASIDE.removeprefix('correct the line, ')}"
+
+
+def decoded(lines: bytes, remedy: str) -> str:
+    """Lines in UTF-8 as text. Raises `BadLine` with the remedy for the first line that is not UTF-8."""
     try:
         return lines.decode()
     except UnicodeDecodeError as error:
-        raise BadLine(lines.count(b"\n", 0, error.start), f"not UTF-8 text ({error.reason})") from error
+        raise BadLine(lines.count(b"\n", 0, error.start), f"not UTF-8 text ({error.reason}); {remedy}") from error
 
 
 def split_lines(text: str, strip: bool = True) -> list[str]:
@@ -345,7 +351,7 @@ class JsonParser:
 
     def parse(self, lines: bytes, file: MatchedFile) -> Batch:
         """See `LineParser`."""
-        text = decoded(lines)
+        text = decoded(lines, _MUST_BE_UTF8)
         values = self._each(split_lines(text)) if self.lines else _whole(text)
         rows = [Row.of(value) if isinstance(value, dict) else value for value in values]
         try:
