@@ -44,7 +44,7 @@ from headrace.sdk.expressions.arrow_functions import (
     whole,
 )
 from headrace.sdk.expressions.batch_view import BatchView, Unable
-from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, field_in
 from headrace.sdk.expressions.expression_tree import (
     Attribute,
     FieldOf,
@@ -85,16 +85,9 @@ def _require_sure(vector: Vector) -> Vector:
 def _element_shape(node: FieldOf | ItemOf, view: BatchView) -> ValueSchema:
     if isinstance(node, ItemOf):
         return item(view.shape, node)
-    find = getattr(view.shape, "field", None)
-    shape: ValueSchema | None = find(node.name) if find else None
-    if shape is None:
+    if (shape := field_in(view.shape, node.name)) is None:
         raise Unable(f"the elements have no column {node.name!r}")
     return shape
-
-
-def _has_field(view: BatchView, name: str) -> bool:
-    find = getattr(view.shape, "field", None)
-    return find is not None and find(name) is not None
 
 
 def item(shape: ValueSchema, node: ItemOf) -> ValueSchema:
@@ -130,7 +123,7 @@ def evaluated(node: Node, view: BatchView) -> Vector:
             return normal(view.column(shape), isinstance(shape, Instant))
         case Literal(value):
             return constant(value)
-        case FromEngine(name, True) if _has_field(view, name):
+        case FromEngine(name, True) if field_in(view.shape, name) is not None:
             raise Unable(ambiguity(name))
         case FromEngine("timestamp"):
             return Vector("instant", of_numbers(view.times))

@@ -20,7 +20,7 @@ from headrace.lowlevel.coders.key_types import dynamic_named_tuple
 from headrace.lowlevel.columnar.arrow_arrays import dicts_of, numbers_in
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.columnar.pyarrow_private import zone_of
-from headrace.lowlevel.records.column_batch import Single, Times, Tuple, ValueSchema, pair
+from headrace.lowlevel.records.column_batch import Named, Single, Times, Tuple, ValueSchema, pair
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.model.panes import PaneInfo, pane_of_window
@@ -34,6 +34,7 @@ __all__ = [
     "Instant",
     "Single",
     "Tuple",
+    "field_in",
     "index_and_timing",
     "pair",
     "pane_codes",
@@ -124,6 +125,11 @@ class Fields:
     def field(self, name: str) -> ValueSchema | None:
         """The shape of a field."""
         return self.shapes[self.names.index(name)] if name in self.names else None
+
+
+def field_in(shape: ValueSchema, name: str) -> ValueSchema | None:
+    """The schema of a field of the values; None if they have none of this name."""
+    return shape.field(name) if isinstance(shape, (Fields, Named)) else None
 
 
 _DAYS = ((date(1, 1, 2) - date(1970, 1, 1)).days, (date(9999, 12, 30) - date(1970, 1, 1)).days)

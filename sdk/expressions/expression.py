@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.user_errors import users_line
 from headrace.sdk.expressions.batch_view import BatchView
+from headrace.sdk.expressions.element_schema import field_in
 from headrace.sdk.expressions.expression_tree import (
     ENGINE_FUNCTIONS,
     OPERATIONS,
@@ -103,8 +104,7 @@ class Expression(OneLine):
 
     def shape_in(self, shape: ValueSchema) -> ValueSchema | None:
         """Where its value lies in values of a shape; None if it must be computed."""
-        find = getattr(shape, "field", None)
-        return cast("ValueSchema | None", find(self.node.name)) if find and isinstance(self.node, FieldOf) else None
+        return field_in(shape, self.node.name) if isinstance(self.node, FieldOf) else None
 
     def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
