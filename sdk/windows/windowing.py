@@ -113,7 +113,7 @@ class Windowing:
     @classmethod
     def of(
         cls,
-        window_fn: WindowFn,
+        window_fn: WindowFn | Windowing,
         trigger: Trigger | None = None,
         accumulation_mode: AccumulationMode | None = None,
         timestamp_combiner: TimestampCombiner | None = None,
@@ -121,30 +121,30 @@ class Windowing:
         closing_behavior: ClosingBehavior | None = None,
         on_time_behavior: OnTimeBehavior | None = None,
     ) -> Windowing:
-        """The windowing of the arguments of `WindowInto`; None stands for Beam's defaults.
+        """The windowing of the arguments of `WindowInto`; None stands for those of a windowing, or Beam's defaults.
 
         Raises `TopologyError` (a `ValueError`) if a trigger is given without an accumulation mode, if the allowed
         lateness is negative, or if the coder of the windows is not deterministic.
         """
-        default = cls()
-        trigger = trigger or default.trigger
-        if accumulation_mode is None and trigger != default.trigger:
+        base = window_fn if isinstance(window_fn, Windowing) else cls(window_fn)
+        trigger = trigger or base.trigger
+        if accumulation_mode is None and base is not window_fn and trigger != base.trigger:
             raise TopologyError(
                 f"trigger {trigger} is given without an accumulation_mode; say whether its panes are "
                 "AccumulationMode.DISCARDING, ACCUMULATING or ACCUMULATING_AND_RETRACTING"
             )
-        lateness = Duration.of(allowed_lateness).micros
+        lateness = Duration.of(allowed_lateness or base.allowed_lateness).micros
         if lateness < 0:
             raise TopologyError(f"allowed_lateness is {lateness / 1e6:g} s; give 0 or more seconds")
-        _require_determinism(window_fn)
+        _require_determinism(base.window_fn)
         return cls(
-            window_fn,
+            base.window_fn,
             trigger,
-            accumulation_mode or default.accumulation_mode,
-            timestamp_combiner or default.timestamp_combiner,
+            accumulation_mode or base.accumulation_mode,
+            timestamp_combiner or base.timestamp_combiner,
             lateness,
-            closing_behavior or default.closing_behavior,
-            on_time_behavior or default.on_time_behavior,
+            closing_behavior or base.closing_behavior,
+            on_time_behavior or base.on_time_behavior,
         )
 
     @property

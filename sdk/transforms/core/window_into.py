@@ -53,16 +53,7 @@ class WindowInto(PTransform[PCollection[object], PCollection[object]]):
         on_time_behavior: OnTimeBehavior | None = None,
     ) -> None:
         super().__init__()
-        if isinstance(windowfn, Windowing):
-            base = windowfn
-            windowfn = base.window_fn
-            trigger = trigger or base.trigger
-            accumulation_mode = accumulation_mode or base.accumulation_mode
-            timestamp_combiner = timestamp_combiner or base.timestamp_combiner
-            allowed_lateness = allowed_lateness or base.allowed_lateness
-            closing_behavior = closing_behavior or base.closing_behavior
-            on_time_behavior = on_time_behavior or base.on_time_behavior
-        if not isinstance(windowfn, WindowFn):
+        if not isinstance(windowfn, (WindowFn, Windowing)):
             raise TypeError(f"WindowInto takes a window function, got {windowfn!r:.200}; write FixedWindows(60), say")
         _require_trigger(trigger)
         _require_kind("an accumulation_mode", accumulation_mode, AccumulationMode)
