@@ -66,13 +66,7 @@ class Regex:
     @ptransform_fn
     def matches_kv(lines: Lines, regex: Pattern, keyGroup: Group, valueGroup: Group = 0) -> Lines:
         """Emits a pair of two groups of the match at the beginning of each line."""
-        match = _compiled(regex, keyGroup, valueGroup).match
-
-        def process(line: str) -> Iterable[object]:
-            found = match(line)
-            return [(found.group(keyGroup), found.group(valueGroup))] if found else []
-
-        return lines | FlatMap(process)
+        return lines | FlatMap(_group_of(_compiled(regex, keyGroup, valueGroup).match, keyGroup, valueGroup))
 
     @staticmethod
     @ptransform_fn
@@ -108,7 +102,7 @@ class Regex:
         finditer = _compiled(regex, keyGroup, valueGroup).finditer
 
         def process(line: str) -> Iterable[object]:
-            return [(match.group(keyGroup), match.group(valueGroup)) for match in finditer(line)]
+            return [match.group(keyGroup, valueGroup) for match in finditer(line)]
 
         return lines | FlatMap(process)
 
@@ -134,11 +128,11 @@ class Regex:
         return lines | "Split" >> Map(lambda line: [part for part in pattern.split(line) if part or outputEmpty])
 
 
-def _group_of(find: Callable[[str], re.Match[str] | None], group: Group) -> Callable[[str], Iterable[object]]:
-    """A function from a line to a list with the group of its match, empty if there is no match."""
+def _group_of(find: Callable[[str], re.Match[str] | None], *groups: Group) -> Callable[[str], Iterable[object]]:
+    """A function from a line to a list with the group of its match, or the tuple of groups; empty without a match."""
 
     def process(line: str) -> Iterable[object]:
         found = find(line)
-        return [found.group(group)] if found else []
+        return [found.group(*groups)] if found else []
 
     return process
