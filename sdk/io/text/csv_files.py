@@ -24,6 +24,7 @@ from headrace.sdk.io.text.line_ranges import (
     BadLine,
     FileError,
     LineFormat,
+    LineParser,
     LineRange,
     LineSource,
     RecordEnd,
@@ -43,7 +44,7 @@ _OPEN = "a quotation is not closed; if fields may have several lines, read with 
 
 
 @dataclass(frozen=True, slots=True)
-class CsvParser:
+class CsvParser(LineParser):
     """Parses lines of fields as rows. All tasks use the same columns and types."""
 
     columns: tuple[str, ...]
@@ -406,7 +407,7 @@ def _ends_open(table: pa.Table) -> bool:
 
 
 @dataclass
-class _FirstLines:
+class _FirstLines(LineParser):
     """A parser that keeps the lines that it gets."""
 
     header: bytes = b""

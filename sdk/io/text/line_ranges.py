@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import codecs
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache, partial
-from typing import BinaryIO, NamedTuple, Protocol, Self, cast
+from typing import BinaryIO, NamedTuple, Self, cast
 
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.records.record import Batch
@@ -56,14 +57,15 @@ class RecordEnd(Enum):
     FILE = "to the end of the file"
 
 
-class LineParser(Protocol):
+class LineParser(ABC):
     """A parser of lines."""
 
+    @abstractmethod
     def parse(self, lines: bytes, file: MatchedFile) -> Batch:
         """The records of whole lines, in UTF-8. Raises `BadLine`, or another error if the line is not known."""
 
-    def check_header(self, lines: bytes, file: MatchedFile) -> None:
-        """Raise `BadLine` for a wrong line among those that are skipped at the beginning of a file."""
+    def check_header(self, lines: bytes, file: MatchedFile) -> None:  # noqa: B027 - most accept any
+        """Raise `BadLine` for a wrong line among those that are skipped at the beginning of a file; any is accepted."""
 
 
 @addressed("FileError")

@@ -26,6 +26,7 @@ from headrace.sdk.io.text.line_ranges import (
     UTF_8,
     BadLine,
     LineFormat,
+    LineParser,
     LineSource,
     RecordEnd,
     checked_encoding,
@@ -36,7 +37,7 @@ from headrace.sdk.transforms.core.create import Create
 
 
 @dataclass(frozen=True, slots=True)
-class TextParser:
+class TextParser(LineParser):
     """Parses lines as str."""
 
     strip: bool
@@ -60,9 +61,6 @@ class TextParser:
         # As one character for each byte, no other than LF ends a line.
         for line in split_lines(lines.decode("latin-1"), self.strip):
             yield cast(Coder, self.coder).decode(line.encode("latin-1"))
-
-    def check_header(self, lines: bytes, file: MatchedFile) -> None:
-        """Accept any header."""
 
 
 _OTHER_ENCODING = f"give its encoding, such as encoding='latin-1', {SET_ASIDE.removeprefix('correct the line, ')}"
@@ -341,7 +339,7 @@ class ReadFromTextWithFilename(PTransform[PBegin, PCollection[object]]):
 
 
 @dataclass(frozen=True, slots=True)
-class JsonParser:
+class JsonParser(LineParser):
     """Parses JSON objects as rows; other JSON values stay as they are."""
 
     lines: bool
@@ -361,9 +359,6 @@ class JsonParser:
                 raise ValueError(f"element {error.index + 1}: {error}") from error
             line_of_row = [index for index, line in enumerate(split_lines(text)) if not _is_blank(line)]
             raise BadLine(line_of_row[error.index], str(error)) from error
-
-    def check_header(self, lines: bytes, file: MatchedFile) -> None:
-        """Accept all files: JSON has no header."""
 
     @staticmethod
     def _each(lines: list[str]) -> list[object]:
