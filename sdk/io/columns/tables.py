@@ -358,14 +358,13 @@ def _in_arrow(value: object) -> object:
     return value
 
 
-def _explained(records: list[dict[str, object]], schema: pa.Schema | None, error: Exception) -> str:
+def _explained(records: list[dict[str, object]], schema: pa.Schema, error: Exception) -> str:
     """The message that names the record that cannot be converted; Arrow does not, so each record is tried alone."""
     for record in records:
         try:
             pa.Table.from_pylist([record], schema)
         except CONVERSION_ERRORS as reason:
-            columns = pa.schema([]) if schema is None else schema
-            found = (misfit(field.name, [record.get(field.name)], field.type) for field in columns)
+            found = (misfit(field.name, [record.get(field.name)], field.type) for field in schema)
             why = next(filter(None, found), reason)
             return f"element {record!r:.200} does not fit the schema: {why}"
     return f"elements of this part have no common schema: {error}; state one with schema=pyarrow.schema(...)"
