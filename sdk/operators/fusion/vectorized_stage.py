@@ -20,7 +20,7 @@ from headrace.sdk.expressions.element_schema import Fired, index_and_timing, pai
 from headrace.sdk.expressions.expression import Expression
 from headrace.sdk.expressions.translated_function import TranslatedFunction
 from headrace.sdk.expressions.udf_translation import why_not_translated
-from headrace.sdk.functions.arguments import Given, given_of
+from headrace.sdk.functions.arguments import Constant, Given, given_of
 from headrace.sdk.functions.do_fn import ColumnDoFn, FilterFn, FunctionDoFn, MapFn, MapTupleFn
 from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
 from headrace.sdk.model.function_ast import CALLED, must_call
@@ -100,6 +100,14 @@ def _obstacle_to_times(plan: StagePlan, step: ElementStep, form: ElementForm) ->
     return "its function gives elements other timestamps, and windows are not made of these"
 
 
+def _is_last(reader: Step | Exit) -> bool:
+    """Whether a reader is a step without windows: nothing reads what it puts out, and it takes none."""
+    if not isinstance(reader, ElementStep) or reader.outputs:
+        return False
+    sources = [given_of(source) for source in reader.arguments.sources()]
+    return all(isinstance(source, Constant) or source in (Given.ELEMENT, Given.TIMESTAMP) for source in sources)
+
+
 def _is_replaceable(step: ElementStep, seen: TranslatedFunction) -> bool:
     """Whether the translation can stand for the step's function without anyone noticing."""
     return not must_call() and seen.is_still(_function(step))
@@ -151,7 +159,26 @@ class ColumnRun:
             elif len(output.batch):
                 self.run(output.node, output.form, output.batch, emit)
         if others:
+            form, batch = self._for_loop(node, form, batch, others)
             self._run_loop(node, form, batch, emit, None if len(others) == len(readers) else frozenset(others))
+
+    def _for_loop(
+        self, node: int, form: ElementForm, batch: ColumnBatch, others: set[int]
+    ) -> tuple[ElementForm, ColumnBatch]:
+        """A batch for a loop: without windows and panes if no reader in the loop could tell, as making them takes time.
+
+        Args:
+            node: Number of the collection.
+            form: The form of its elements.
+            batch: The elements.
+            others: Indices of the readers that get them in the loop.
+        """
+        shape, readers = batch.shape, self._plan.consumers(node)
+        if not isinstance(shape, Fired) or not always_one_window(self._plan.windowings[node]):
+            return form, batch
+        if not all(_is_last(readers[index][1]) for index in others):
+            return form, batch
+        return ElementForm.PLAIN, ColumnBatch(batch.table, batch.times, shape.value)
 
     def _outputs(self, reader: Step | Exit, form: ElementForm, batch: ColumnBatch) -> list[_Output] | None:
         """What a reader makes of a batch; None if the reader needs single elements.
