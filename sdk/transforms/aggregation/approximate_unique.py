@@ -130,6 +130,15 @@ class ApproximateUniqueCombineFn(CombineFn[object, UniqueSketch, int]):
         return accumulator.estimate()
 
 
+class _Unique(PTransform[Collection, Collection]):
+    """Base of the transforms, which makes the combiner."""
+
+    def __init__(self, size: int | None = None, error: float | None = None) -> None:
+        super().__init__()
+        combine_fn = ApproximateUniqueCombineFn(ApproximateUnique.parse_input_params(size, error))
+        self._combine_fn = cast(AnyCombineFn, combine_fn)
+
+
 class ApproximateUnique:
     """The approximate number of distinct values, globally or per key; the values must be of types that can be keys.
 
@@ -163,29 +172,16 @@ class ApproximateUnique:
             raise ValueError(f"ApproximateUnique takes a size from {_LEAST_SIZE} to {_GREATEST_SIZE}, got {size!r}")
         return size
 
-    class Globally(PTransform[Collection, Collection]):
+    class Globally(_Unique):
         """The estimate for all elements; the arguments are those of `parse_input_params`."""
-
-        def __init__(self, size: int | None = None, error: float | None = None) -> None:
-            super().__init__()
-            self._combine_fn = _combine_fn(size, error)
 
         def expand(self, inputs: Collection) -> Collection:
             """A collection with one number per window and pane."""
             return inputs | "CountGlobalUniqueValues" >> CombineGlobally(self._combine_fn)
 
-    class PerKey(PTransform[Collection, Collection]):
+    class PerKey(_Unique):
         """The estimate for the values of each key; the arguments are those of `parse_input_params`."""
-
-        def __init__(self, size: int | None = None, error: float | None = None) -> None:
-            super().__init__()
-            self._combine_fn = _combine_fn(size, error)
 
         def expand(self, inputs: Collection) -> Collection:
             """A collection with one pair (key, number) per key, window and pane."""
             return inputs | "CountPerKeyUniqueValues" >> CombinePerKey(self._combine_fn)
-
-
-def _combine_fn(size: int | None, error: float | None) -> AnyCombineFn:
-    made = ApproximateUniqueCombineFn(ApproximateUnique.parse_input_params(size, error))
-    return cast(AnyCombineFn, made)
