@@ -12,7 +12,18 @@ from headrace.sdk.windows.windowing import contrast
 _log = logging.getLogger(__name__)
 
 
-class Flatten(PTransform[object, PCollection[object]]):
+class OfSeveral(PTransform[object, PCollection[object]]):
+    """Base of transforms of several collections, or of none if they are given a pipeline."""
+
+    takes_several = True
+
+    def __init__(self, *, pipeline: BasePipeline | None = None) -> None:
+        super().__init__()
+        if pipeline is not None:
+            self.pipeline = pipeline
+
+
+class Flatten(OfSeveral):
     """Merges a tuple or list of collections into one collection.
 
     Args:
@@ -25,13 +36,6 @@ class Flatten(PTransform[object, PCollection[object]]):
     1
     9
     """
-
-    takes_several = True
-
-    def __init__(self, *, pipeline: BasePipeline | None = None) -> None:
-        super().__init__()
-        if pipeline is not None:
-            self.pipeline = pipeline
 
     def infer_output_type(self, input_type: object) -> object:
         """See `PTransform`."""

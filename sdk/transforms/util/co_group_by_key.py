@@ -12,17 +12,17 @@ from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.records.column_batch import Single, ValueSchema, pair
 from headrace.sdk.expressions.batch_view import BatchView, PairFunction
-from headrace.sdk.graph.ptransform import PTransform, collections_of
-from headrace.sdk.graph.pvalue import BasePipeline, PCollection
+from headrace.sdk.graph.ptransform import collections_of
+from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.transforms.core.create import Create
-from headrace.sdk.transforms.core.flatten import Flatten
+from headrace.sdk.transforms.core.flatten import Flatten, OfSeveral
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
 from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.typehints.hints import iterable_of, tuple_of, union
 from headrace.sdk.typehints.hints import pair as pair_of_types
 
 
-class CoGroupByKey(PTransform[object, PCollection[object]]):
+class CoGroupByKey(OfSeveral):
     """Groups the values of several collections of pairs by key.
 
     For a dict of collections the output is (key, {tag: list of values}), for a tuple or list of collections (key, tuple
@@ -40,13 +40,6 @@ class CoGroupByKey(PTransform[object, PCollection[object]]):
     ann {'mail': ['ann@example.org'], 'phone': [11]}
     bob {'mail': [], 'phone': [12]}
     """
-
-    takes_several = True
-
-    def __init__(self, *, pipeline: BasePipeline | None = None) -> None:
-        super().__init__()
-        if pipeline is not None:
-            self.pipeline = pipeline
 
     def expand(self, inputs: object) -> PCollection[object]:
         """A collection of groups, made by one grouping of all values tagged with their collection."""
