@@ -246,12 +246,7 @@ _MODES = {
     beam_triggers.AccumulationMode.DISCARDING: AccumulationMode.DISCARDING,
     beam_triggers.AccumulationMode.ACCUMULATING: AccumulationMode.ACCUMULATING,
 }
-_COMBINERS = {
-    beam.TimestampCombiner.OUTPUT_AT_EOW: TimestampCombiner.OUTPUT_AT_EOW,
-    beam.TimestampCombiner.OUTPUT_AT_EARLIEST: TimestampCombiner.OUTPUT_AT_EARLIEST,
-    beam.TimestampCombiner.OUTPUT_AT_LATEST: TimestampCombiner.OUTPUT_AT_LATEST,
-    beam.TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED: TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED,
-}
+_COMBINERS = {getattr(beam.TimestampCombiner, each.name): each for each in TimestampCombiner}
 
 
 def windowing_of(windowing: apache_beam.Windowing) -> Windowing:

@@ -84,23 +84,23 @@ def _parts(step: AppliedPTransform) -> tuple[Any, ...]:
     return transform.args, transform.kwargs, len(step.side_inputs), windowing, _tags(step), step.full_label
 
 
-def _views(made: Translation, step: AppliedPTransform) -> list[_BeamSideInput]:
+def _views(made: Translation, step: AppliedPTransform) -> list[BeamSideInput]:
     """The side inputs of a step."""
     return [_view(made, step, place, side) for place, side in enumerate(step.side_inputs)]
 
 
-def _view(made: Translation, step: AppliedPTransform, place: int, side: AsSideInput) -> _BeamSideInput:
+def _view(made: Translation, step: AppliedPTransform, place: int, side: AsSideInput) -> BeamSideInput:
     """A side input of a step."""
     contents, own = made.collection(side.pvalue), OwnCoder.of(side.pvalue.element_type)
     if own is not None:
         contents = contents | f"{step.full_label}/EncodeSide{place}" >> Map(own.encode)
-    return _BeamSideInput(contents, BeamView(side, own))
+    return BeamSideInput(contents, BeamView(side, own))
 
 
 class _StatefulParDo(ParDo):
     """A `ParDo` of a `BeamStatefulDoFn`, whose state and timers are declared in Beam's way."""
 
-    def __init__(self, fn: BeamStatefulDoFn, *sides: _BeamSideInput) -> None:
+    def __init__(self, fn: BeamStatefulDoFn, *sides: BeamSideInput) -> None:
         super().__init__(fn, None, *sides)
         self.arguments, self.declared_state = fn.declared(map(Side, range(len(sides))))
 
@@ -108,13 +108,13 @@ class _StatefulParDo(ParDo):
 class _SplittableParDo(ParDo):
     """A `ParDo` of a `BeamSplittableDoFn`, whose restrictions are declared in Beam's way."""
 
-    def __init__(self, fn: BeamSplittableDoFn, *sides: _BeamSideInput) -> None:
+    def __init__(self, fn: BeamSplittableDoFn, *sides: BeamSideInput) -> None:
         super().__init__(fn, *sides)
         self.splitting = fn.splitting()
         self.is_unbounded = fn.is_unbounded_per_element()
 
 
-class _BeamSideInput(AsList):
+class BeamSideInput(AsList):
     """A side input as Beam gives it to user code; its `make` is a function of its own."""
 
     def __init__(self, pvalue: Collection, make: BeamView) -> None:

@@ -41,6 +41,7 @@ from headrace.runners.beam.beam_private import (
     temporary_directory,
 )
 from headrace.runners.beam.functions.do_fns import BeamDoFn, BeamView
+from headrace.runners.beam.rules.par_do import BeamSideInput
 from headrace.runners.beam.translation import Rule, Translation
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.side_inputs import AsList
@@ -293,11 +294,7 @@ def _stable(made: Translation, step: AppliedPTransform) -> None:
     fn = StableDoFn(
         transform.fn, transform.args, transform.kwargs, len(step.side_inputs), windowing, (), step.full_label
     )
-    sides = []
-    for side in step.side_inputs:
-        view = AsList(made.collection(side.pvalue))
-        view.make = BeamView(side)  # type: ignore[method-assign]  # it is called as a function
-        sides.append(view)
+    sides = [BeamSideInput(made.collection(side.pvalue), BeamView(side)) for side in step.side_inputs]
     made.put(step, made.source(step) | step.full_label >> StableParDo(fn, *sides))
 
 

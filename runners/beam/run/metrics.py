@@ -116,8 +116,7 @@ class BeamMetricResults(MetricResults):  # type: ignore[misc]  # Beam's types ar
 
     def query(self, filter: MetricsFilter | None = None) -> dict[str, list[MetricResult]]:
         """The metrics that a filter selects, by kind."""
-        kinds = (self.COUNTERS, self.DISTRIBUTIONS, self.GAUGES, self.STRINGSETS, self.BOUNDED_TRIES, self.HISTOGRAMS)
-        found: dict[str, list[MetricResult]] = {kind: [] for kind in kinds}
+        found: dict[str, list[MetricResult]] = {kind: [] for kind in _LISTS.values()}
         wants_engine = filter is not None and ENGINE in filter.namespaces
         for step, cells in sorted(self._metrics.items()):
             for metric, cell in sorted(cells.items(), key=itemgetter(0)):
