@@ -146,8 +146,15 @@ class TableSource(Source):
 def reading(
     table: str, schema: pa.Schema, columns: Sequence[str] | None, as_rows: bool, timestamp: TimestampOf
 ) -> tuple[tuple[str, ...] | None, bool, TimestampOf, FileTimes, FolderColumns]:
-    """How rows of a table become elements: the first arguments of `ParquetFormat`. Raises as `check_columns` does."""
-    check_columns(table, schema, columns, timestamp)
+    """How rows of a table become elements: the first arguments of `ParquetFormat`.
+
+    Raises `ValueError` for a column that is to be read and that the table does not have, `TypeError` for no list.
+    """
+    if columns is not None:
+        check_column_names("columns", columns)
+    used = [*(columns or ()), *([timestamp] if isinstance(timestamp, str) else [])]
+    if unknown := [name for name in used if name not in schema.names]:
+        raise ValueError(f"{table} has no column {unknown[0]!r}; it has {schema.names}")
     by = Portable(timestamp, "the function timestamp") if callable(timestamp) else timestamp
     return None if columns is None else tuple(columns), as_rows, by, FileTimes(False, None), FolderColumns()
 
@@ -162,12 +169,3 @@ def check_continuous(
     if Duration.of(interval).micros < 0:
         raise ValueError(f"interval is {interval!r:.80} s; give 0 or more seconds")
     return delay
-
-
-def check_columns(table: str, schema: pa.Schema, columns: Sequence[str] | None, timestamp: TimestampOf) -> None:
-    """Raise `ValueError` for a column that is to be read and that the table does not have, `TypeError` for no list."""
-    if columns is not None:
-        check_column_names("columns", columns)
-    used = [*(columns or ()), *([timestamp] if isinstance(timestamp, str) else [])]
-    if unknown := [name for name in used if name not in schema.names]:
-        raise ValueError(f"{table} has no column {unknown[0]!r}; it has {schema.names}")
