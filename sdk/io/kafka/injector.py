@@ -72,19 +72,16 @@ class KafkaSplit:
     """Event time of all records, microseconds UTC; None for each record's own."""
     latest: int = MAX_TIMESTAMP
     """See `Delivery.latest`."""
-    _greatest: dict[Partition, int] = field(default_factory=dict)
-    _last: dict[Partition, RecordMark] = field(default_factory=dict)
+    _told: dict[Partition, tuple[int, RecordMark]] = field(default_factory=dict)
 
     def read(self) -> Iterator[Batch]:
         """The elements of the ranges, in order."""
-        self._greatest, self._last = {}, {}
+        self._told = {}
         for offsets in self.ranges:
             partition = (offsets.topic, offsets.partition)
             for batch, last in self.reader.read(offsets, self.stamp):
-                self._greatest[partition] = max(
-                    self.reader.greatest(batch, self.latest), self._greatest.get(partition, MIN_TIMESTAMP)
-                )
-                self._last[partition] = last
+                before, _ = self._told.get(partition, (MIN_TIMESTAMP, last))
+                self._told[partition] = max(self.reader.greatest(batch, self.latest), before), last
                 yield batch
 
     def count_records(self) -> int:
@@ -93,7 +90,7 @@ class KafkaSplit:
 
     def told(self) -> ReadUpTo:
         """See `TellingSplit`. The greatest timestamp and the last record read of each partition."""
-        return tuple((each, greatest, self._last[each]) for each, greatest in self._greatest.items())
+        return tuple((each, *found) for each, found in self._told.items())
 
 
 @dataclass(frozen=True, slots=True)
