@@ -132,7 +132,7 @@ def run(load: Load, outcome: Outcome, folder: Path) -> list[object]:
             row, encoded = keys[key]
             bundle.keys[row] = (encoded, [KeyRecords("in", [number], [epoch])])
         commit = Worker(place, copy, lambda _, batch: out.extend(batch.values), states=cache).run(bundle)
-        plan = plan.after(write_deltas(store, DeltaHeader(epoch, 1, 0, f"t{epoch}"), {"sums": commit.delta}))
+        plan = plan.with_delta(write_deltas(store, DeltaHeader(epoch, 1, 0, f"t{epoch}"), {"sums": commit.delta}))
         advance(copy, plan.names, partial(_delta, commit.delta))
         watermark = bundle.watermark
         gc.collect()  # As Spark's worker does after every task.

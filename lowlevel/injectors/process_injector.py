@@ -68,7 +68,7 @@ class HandoverPosition:
     watermark: int = MIN_TIMESTAMP
     closed: bool = False
 
-    def after(self, entry: HandoverEntry) -> HandoverPosition:
+    def with_next(self, entry: HandoverEntry) -> HandoverPosition:
         """The position after the next hand-over."""
         watermark = MAX_TIMESTAMP if entry.closed else max(self.watermark, entry.watermark)
         return HandoverPosition(self.taken + 1, watermark, entry.closed)
@@ -208,7 +208,7 @@ class ProcessInjector(BaseInjector):
         while total < limit and any(waiting.values()):
             name = min((name for name in waiting if waiting[name]), key=lambda name: (reached[name].watermark, name))
             entry = cast(HandoverEntry, waiting[name])
-            reached[name] = reached[name].after(entry)
+            reached[name] = reached[name].with_next(entry)
             waiting[name] = self._next(name, reached[name])
             taken.append(entry)
             total += entry.count

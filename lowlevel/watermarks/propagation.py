@@ -31,7 +31,9 @@ class InjectorProgress:
     lateness: Lateness = NO_LATENESS
     """The lateness of recent records; counted only if a consumer needs it."""
 
-    def after(self, greatest: int, watermark: int, done: bool, lateness: Lateness = NO_LATENESS) -> InjectorProgress:
+    def with_delivery(
+        self, greatest: int, watermark: int, done: bool, lateness: Lateness = NO_LATENESS
+    ) -> InjectorProgress:
         """The progress after a delivery.
 
         Args:
@@ -40,7 +42,7 @@ class InjectorProgress:
             done: Whether its input has ended.
             lateness: Lateness of the records read.
 
-        >>> InjectorProgress(delay=10).after(greatest=100, watermark=MIN_TIMESTAMP, done=False).watermark
+        >>> InjectorProgress(delay=10).with_delivery(greatest=100, watermark=MIN_TIMESTAMP, done=False).watermark
         90
         """
         greatest = max(greatest, self.greatest)

@@ -53,7 +53,7 @@ class Productions:
             return partial(WeakProductions, topology, streams=streams, releasing=releasing_sinks(topology))
         return partial(Productions, topology)
 
-    def sent(self, interval: int, block: Block) -> None:
+    def note_sent(self, interval: int, block: Block) -> None:
         """Called for each block that is sent to an interval of a deeper level."""
 
     def digest(self, *reported: Mapping[str, object]) -> str:
@@ -99,7 +99,7 @@ class WeakProductions(Productions):
         self._are_all_weak = True
         self._hash = blake2b(digest_size=16)
 
-    def sent(self, interval: int, block: Block) -> None:
+    def note_sent(self, interval: int, block: Block) -> None:
         """See `Productions`."""
         self._are_all_weak &= block.stream in self.streams
         if self._are_all_weak:

@@ -82,7 +82,7 @@ class FileChain:
         for name in self.deltas:
             yield self._delta(name)[0]
 
-    def after(self, file: DeltaFile, place: int = 0) -> FileChain:
+    def with_delta(self, file: DeltaFile, place: int = 0) -> FileChain:
         """The chain with another delta file at its end; `place` is that of the commit in the log."""
         name = file_name(file) + (f"-{place}" if file.contents else "")
         place_in_space = (self.level, self.interval, self.start, self.stop)

@@ -365,7 +365,7 @@ def advanced(
         if key not in chains:
             raise ValueError(f"level {key[0]} has no interval {key[1]} in epoch {manifest.epoch}'s interval map")
         if file is not None:
-            chains[key] = chains[key].after(file, place)
+            chains[key] = chains[key].with_delta(file, place)
     lost = () if before is None else before.intervals.keys() - manifest.intervals.keys()
     if lost:
         raise ValueError(f"level {min(lost)} is not in epoch {manifest.epoch}'s interval map, but has state")

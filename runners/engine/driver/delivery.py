@@ -13,8 +13,8 @@ Sinks = Mapping[str, tuple[str, Sink]]
 Receipts = dict[str, list[bytes]]
 
 
-def begun(sinks: Sinks, activity: Activity, resumed: Collection[str] = ()) -> Receipts:
-    """Begin every sink; returns receipts for the next commit, without those of `held`.
+def begin_sinks(sinks: Sinks, activity: Activity, resumed: Collection[str] = ()) -> Receipts:
+    """Begin every sink; returns receipts for the next commit, without those of `held_receipts`.
 
     Sinks named in `resumed` go on from a checkpoint, and so does a sink that is now inside of a step that was one, or
     the reverse, as when a number of files is asked for. The others are new. Raises `StepError`.
@@ -39,7 +39,7 @@ def _goes_on(name: str, resumed: Collection[str]) -> bool:
     return any(f"{name}/".startswith(f"{other}/") or f"{other}/".startswith(f"{name}/") for other in resumed)
 
 
-def held(sinks: Sinks) -> Receipts:
+def held_receipts(sinks: Sinks) -> Receipts:
     """Receipts that sinks add to the next commit, besides those for rows from tasks."""
     receipts = {name: sink.held() for name, (_, sink) in sinks.items() if isinstance(sink, HoldingSink)}
     return {name: [receipt] for name, receipt in receipts.items() if receipt is not None}
@@ -61,10 +61,10 @@ def settled(sinks: Sinks, epoch: int, receipts: Receipts) -> Receipts:
     return agreed
 
 
-def after(first: Receipts, receipts: Receipts) -> Receipts:
+def joined_receipts(first: Receipts, receipts: Receipts) -> Receipts:
     """Sink -> its receipts in `first`, then those in `receipts`.
 
-    >>> after({"a": [b"0"]}, {"a": [b"1"], "b": [b"2"]})
+    >>> joined_receipts({"a": [b"0"]}, {"a": [b"1"], "b": [b"2"]})
     {'a': [b'0', b'1'], 'b': [b'2']}
     """
     return {name: [*first.get(name, ()), *receipts.get(name, ())] for name in (first | receipts)}

@@ -18,7 +18,14 @@ from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.far_future import far_future_message
 from headrace.runners.engine.activity import Activity, ActivityReporter, RunPhase
 from headrace.runners.engine.clock import Clock
-from headrace.runners.engine.driver.delivery import Receipts, after, begun, deliver, finish, held
+from headrace.runners.engine.driver.delivery import (
+    Receipts,
+    begin_sinks,
+    deliver,
+    finish,
+    held_receipts,
+    joined_receipts,
+)
 from headrace.runners.engine.driver.epoch import epoch_spec, run_tasks, state_after
 from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.driver.outcome import Outcome
@@ -171,7 +178,7 @@ class Driver:
         self._acknowledge(sum(records))
         self._hooks.step("deliver", spec.epoch)
         timing.sinks = deliver(self._topology.sinks, spec.epoch, self._state.receipts, activity)
-        self._receipts = held(self._running.holding)
+        self._receipts = held_receipts(self._running.holding)
         self._hooks.step("delivered", spec.epoch)
         timing.end("deliver")
         activity.begin(RunPhase.TIDY)
@@ -224,8 +231,10 @@ class Driver:
             requested.validate()
             self._state.journal = self._running.watermark_journal()
             change = self._journal.change_to(self._state, requested, request.consent)
-            receipts = after(self._receipts, begun(requested.sinks, self._activity, self._topology.sinks))
-            receipts = after(receipts, held(requested.sinks))
+            receipts = joined_receipts(
+                self._receipts, begin_sinks(requested.sinks, self._activity, self._topology.sinks)
+            )
+            receipts = joined_receipts(receipts, held_receipts(requested.sinks))
             topology, switch = self._executor.prepare(requested)
         except Exception as refusal:
             request.done.set_exception(refusal)

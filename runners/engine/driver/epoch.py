@@ -6,7 +6,7 @@ from headrace.lowlevel.injectors.injector import LearningInjector
 from headrace.lowlevel.metric import added
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology.topology import Topology
-from headrace.runners.engine.driver.delivery import Receipts, after, agreements, settled
+from headrace.runners.engine.driver.delivery import Receipts, agreements, joined_receipts, settled
 from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.driver.outcome import Outcome, gather
 from headrace.runners.engine.driver.planning import Plan
@@ -72,7 +72,7 @@ def state_after(
 ) -> JournalState:
     """The state after an epoch, for its commit; `receipts` are those of sinks besides the rows of its tasks."""
     injectors = {
-        stream: state.injectors[stream].after(
+        stream: state.injectors[stream].with_delivery(
             outcome.greatest[stream], delivery.watermark, delivery.done, outcome.lateness[stream]
         )
         for stream, delivery in plan.deliveries.items()
@@ -96,7 +96,7 @@ def state_after(
         pending=outcome.pending + running.stragglers.unacknowledged(),
         counters=summed(state.counters, outcome.counters),
         metrics=added(state.metrics, outcome.metrics),
-        receipts=after(receipts, outcome.receipts),
+        receipts=joined_receipts(receipts, outcome.receipts),
     )
 
 

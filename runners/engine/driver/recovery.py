@@ -14,7 +14,7 @@ from headrace.lowlevel.checkpoint import TopologyDifference
 from headrace.lowlevel.checkpoint.manifest.fingerprint import SINK as SINK_KIND
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.activity import Activity
-from headrace.runners.engine.driver.delivery import Receipts, after, begun, deliver, held
+from headrace.runners.engine.driver.delivery import Receipts, begin_sinks, deliver, held_receipts, joined_receipts
 from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.driver.topology_change import Changes
 from headrace.runners.engine.options import Hooks
@@ -37,14 +37,14 @@ class Recovery:
         """Return the state to go on from, and receipts of sinks for the next commit; commits a changed topology."""
         state = self.journal.recover()
         if state is None:
-            receipts = begun(topology.sinks, self.activity)
-            return JournalState.beginning(topology), after(receipts, held(topology.sinks))
+            receipts = begin_sinks(topology.sinks, self.activity)
+            return JournalState.beginning(topology), joined_receipts(receipts, held_receipts(topology.sinks))
         change = self.journal.change
         earlier_sinks = topology.sinks if change is None else change.old.of_kind(SINK_KIND)
-        receipts = begun(topology.sinks, self.activity, earlier_sinks)
+        receipts = begin_sinks(topology.sinks, self.activity, earlier_sinks)
         deliver(topology.sinks, state.epoch, state.receipts, self.activity)
         # Only now does a sink know what the commit holds for it.
-        receipts = after(receipts, held(topology.sinks))
+        receipts = joined_receipts(receipts, held_receipts(topology.sinks))
         if change is not None:
             return self.commit_change(state, change, topology, receipts)
         return state, receipts
@@ -71,4 +71,4 @@ class Recovery:
         self.changes.committed = state.epoch
         self.hooks.step("changed", state.epoch)
         deliver(topology.sinks, state.epoch, state.receipts, self.activity)
-        return state, held(topology.sinks)
+        return state, held_receipts(topology.sinks)

@@ -122,7 +122,7 @@ class RunningTopology:
 
     def balance(self, state: JournalState, outcome: Outcome) -> None:
         """Split, merge and move intervals for the next epoch, by their loads in the last one."""
-        self.rearrange(state, self.ownership.after(state.intervals, outcome.loads, self._next_sequencer(state)))
+        self.rearrange(state, self.ownership.balanced(state.intervals, outcome.loads, self._next_sequencer(state)))
 
     def rearrange(self, state: JournalState, intervals: dict[int, IntervalMap]) -> None:
         """Let the next epoch run on these intervals; the commit of that epoch makes them those of the run."""
@@ -172,7 +172,7 @@ class IntervalAssignment:
         sampled = {level: self._balancer.sampled(level) for level in self._levels}
         return {level: numbers for level, numbers in sampled.items() if numbers}
 
-    def after(self, intervals: Intervals, loads: Mapping[int, Loads], now: Sequencer) -> dict[int, IntervalMap]:
+    def balanced(self, intervals: Intervals, loads: Mapping[int, Loads], now: Sequencer) -> dict[int, IntervalMap]:
         """The intervals of the next epoch, given the load of each in the last one."""
         if self._balancer is None:
             return dict(intervals)

@@ -108,7 +108,7 @@ class Inbox:
 def advanced(spec: EpochSpec, greatest: dict[str, int], lateness: dict[str, Lateness]) -> dict[str, InjectorProgress]:
     """Injector stream -> progress after the deliveries of this epoch."""
     return {
-        stream: spec.before.injectors[stream].after(
+        stream: spec.before.injectors[stream].with_delivery(
             greatest.get(stream, MIN_TIMESTAMP), watermark, has_ended, lateness.get(stream, NO_LATENESS)
         )
         for stream, (watermark, has_ended) in spec.deliveries.items()
@@ -135,7 +135,7 @@ class OutgoingBlocks:
         """Take a block for an interval of its consumer's level."""
         level = self._level_of[block.consumer]
         if level > self._level:
-            self._productions.sent(interval.number, block)
+            self._productions.note_sent(interval.number, block)
             self._sent += [(interval, level, carried) for carried in self._carried(block)]
             return
         for piece, data in block.pieces():

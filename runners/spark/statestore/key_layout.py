@@ -45,10 +45,10 @@ _HEAD = 8
 """Size of the part of a key by which `order_by_head` sorts."""
 
 
-def fit(name: bytes) -> bytes:
+def key_of_name(name: bytes) -> bytes:
     """The key of a name: itself, or a prefix and a hash if it is too long.
 
-    >>> fit(b"short"), len(fit(b"x" * 511)), fit(b"x" * 600) == fit(b"x" * 601)
+    >>> key_of_name(b"short"), len(key_of_name(b"x" * 511)), key_of_name(b"x" * 600) == key_of_name(b"x" * 601)
     (b'short', 511, False)
     """
     if len(name) < _MAX_KEY:
@@ -61,18 +61,18 @@ def is_cut(key: bytes) -> bool:
     return len(key) == _MAX_KEY
 
 
-def named(name: bytes, contents: bytes) -> tuple[bytes, bytes]:
+def key_and_value(name: bytes, contents: bytes) -> tuple[bytes, bytes]:
     """Key and value of an entry.
 
-    >>> unnamed(*named(b"n" * 1000, b"contents")) == (b"n" * 1000, b"contents")
+    >>> content_of(*key_and_value(b"n" * 1000, b"contents")) == (b"n" * 1000, b"contents")
     True
     """
-    key = fit(name)
+    key = key_of_name(name)
     return (key, _NAME_SIZE.pack(len(name)) + name + contents) if is_cut(key) else (key, contents)
 
 
-def unnamed(key: bytes, value: bytes) -> tuple[bytes, bytes]:
-    """Name and contents of an entry that `named` made."""
+def content_of(key: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """Name and contents of an entry that `key_and_value` made."""
     if not is_cut(key):
         return key, value
     end = _NAME_SIZE.size + _NAME_SIZE.unpack_from(value)[0]

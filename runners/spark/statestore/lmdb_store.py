@@ -178,9 +178,9 @@ class LmdbStateStore:
         name = key_hash + cell
         if len(name) <= key_layout.LONGEST_PLAIN:
             return self._view.get(name, None, self._cells)
-        key = key_layout.fit(name)
+        key = key_layout.key_of_name(name)
         value = self._view.get(key, None, self._cells)
-        return None if value is None else key_layout.unnamed(key, value)[1]
+        return None if value is None else key_layout.content_of(key, value)[1]
 
     def scan(self, key_hash: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """See `StateStore`."""
@@ -215,7 +215,7 @@ class LmdbStateStore:
                 return
             if len(key) >= key_layout.ORDER_DOUBTFUL_FROM:
                 remaining = [(key, value), *_while_prefix(pairs, start)]
-                entries = sorted(key_layout.unnamed(*pair) for pair in remaining)
+                entries = sorted(key_layout.content_of(*pair) for pair in remaining)
                 yield from (entry for entry in entries if entry[0].startswith(prefix))
                 return
             if key.startswith(prefix):
@@ -279,7 +279,7 @@ class LmdbStateStore:
     def _pieces(self, table: Database) -> Iterator[Pairs]:
         piece, size = [], 0
         for key, value in self._view.cursor(table):
-            piece.append(key_layout.unnamed(key, value))
+            piece.append(key_layout.content_of(key, value))
             size += len(value)
             if len(piece) >= _PIECE_ENTRIES or size >= _PIECE_BYTES:
                 yield piece
@@ -354,9 +354,9 @@ class LmdbStateStore:
         if len(pairs) < len(delta.cells):
             names = [key_hash + cell for (key_hash, cell), data in delta.cells.items() if data is None]
             for index in key_layout.order_by_head(names):
-                transaction.delete(key_layout.fit(names[index]), b"", self._cells)
+                transaction.delete(key_layout.key_of_name(names[index]), b"", self._cells)
         if any(len(name) > key_layout.LONGEST_PLAIN for name, _ in pairs):
-            pairs = [key_layout.named(name, data) for name, data in pairs]
+            pairs = [key_layout.key_and_value(name, data) for name, data in pairs]
         self._put(transaction, self._cells, pairs)
 
     def _forget_empty(self, transaction: Transaction, delta: Delta) -> None:

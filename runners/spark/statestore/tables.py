@@ -40,10 +40,10 @@ class MarkTable:
     def get(self, view: Transaction, key_hash: bytes, domain: int, tag: str) -> int | None:
         """The timestamp of a mark; None if there is no such mark."""
         name = key_layout.mark_name(key_hash, domain, tag)
-        key = name if len(name) <= key_layout.LONGEST_PLAIN else key_layout.fit(name)
+        key = name if len(name) <= key_layout.LONGEST_PLAIN else key_layout.key_of_name(name)
         if (value := view.get(key, None, self.by_key_hash)) is None:
             return None
-        return key_layout.timestamp_of(value if key is name else key_layout.unnamed(key, value)[1])
+        return key_layout.timestamp_of(value if key is name else key_layout.content_of(key, value)[1])
 
     def until(self, view: Transaction, domain: int, limit: int) -> Iterator[Mark]:
         """Marks of a domain up to a timestamp, in order; few are read in advance."""
@@ -79,7 +79,7 @@ class MarkTable:
             size = min(8 * size, _READ_AT_ONCE)
 
     def _whole_name(self, view: Transaction, key: bytes) -> bytes:
-        return key_layout.unnamed(key, view.get(key, b"", self._by_time))[0] if key_layout.is_cut(key) else key
+        return key_layout.content_of(key, view.get(key, b"", self._by_time))[0] if key_layout.is_cut(key) else key
 
     def change(self, transaction: Transaction, changes: Changes) -> None:
         """Apply the marks of a delta."""
@@ -126,14 +126,14 @@ class MarkTable:
         transaction.cursor(self.by_key_hash).putmulti(moved)
 
     def _change_one(self, transaction: Transaction, name: bytes, timestamp: int | None) -> None:
-        key = key_layout.fit(name)
+        key = key_layout.key_of_name(name)
         if (old := transaction.pop(key, self.by_key_hash)) is not None:
-            before = key_layout.unnamed(key, old)[1]
-            transaction.delete(key_layout.fit(key_layout.order_name(name, before)), db=self._by_time)
+            before = key_layout.content_of(key, old)[1]
+            transaction.delete(key_layout.key_of_name(key_layout.order_name(name, before)), db=self._by_time)
         if timestamp is not None:
             time = key_layout.time_bytes(timestamp)
-            transaction.put(*key_layout.named(name, time), db=self.by_key_hash)
-            transaction.put(*key_layout.named(key_layout.order_name(name, time), b""), db=self._by_time)
+            transaction.put(*key_layout.key_and_value(name, time), db=self.by_key_hash)
+            transaction.put(*key_layout.key_and_value(key_layout.order_name(name, time), b""), db=self._by_time)
 
 
 def _before(keys: Iterator[bytes], end: bytes) -> Iterator[bytes]:
@@ -153,16 +153,16 @@ class IdTable:
 
     def has(self, view: Transaction, record_id: bytes) -> bool:
         """Whether a record with this id was processed."""
-        return view.get(key_layout.fit(record_id), None, self.ids) is not None
+        return view.get(key_layout.key_of_name(record_id), None, self.ids) is not None
 
     def change(self, transaction: Transaction, delta: Delta) -> None:
         """Apply the ids of a delta."""
         if delta.ids:
             ids = [
-                key_layout.named(record_id, key_layout.time_bytes(timestamp))
+                key_layout.key_and_value(record_id, key_layout.time_bytes(timestamp))
                 for record_id, timestamp in delta.ids.items()
             ]
-            ages = [key_layout.named(key_layout.age_name(*entry), b"") for entry in delta.ids.items()]
+            ages = [key_layout.key_and_value(key_layout.age_name(*entry), b"") for entry in delta.ids.items()]
             transaction.cursor(self.ids).putmulti(key_layout.nearly_sorted(ids))
             transaction.cursor(self._ages).putmulti(key_layout.nearly_sorted(ages))
         if delta.forget_ids_before is not None:
@@ -172,13 +172,13 @@ class IdTable:
         cursor = transaction.cursor(self._ages)
         while cursor.first():
             key, value = cursor.item()
-            timestamp, record_id = key_layout.age_of(key_layout.unnamed(key, value)[0])
+            timestamp, record_id = key_layout.age_of(key_layout.content_of(key, value)[0])
             if timestamp >= limit:
                 return
-            id_key = key_layout.fit(record_id)
+            id_key = key_layout.key_of_name(record_id)
             time = transaction.get(id_key, None, self.ids)
             # If the id was added again with another time, this entry is obsolete.
-            if time is not None and key_layout.timestamp_of(key_layout.unnamed(id_key, time)[1]) < limit:
+            if time is not None and key_layout.timestamp_of(key_layout.content_of(id_key, time)[1]) < limit:
                 transaction.delete(id_key, db=self.ids)
             cursor.delete()
 
@@ -194,22 +194,22 @@ class SegmentTable:
         cursor = view.cursor(self.table)
         keys = cursor.iternext(keys=True, values=False)
         # Keys are in order except for those that stand for longer names.
-        return sorted(key_layout.unnamed(key, cursor.value())[0] if key_layout.is_cut(key) else key for key in keys)
+        return sorted(key_layout.content_of(key, cursor.value())[0] if key_layout.is_cut(key) else key for key in keys)
 
     def get(self, view: Transaction, name: bytes) -> bytes | None:
         """The contents of a segment, which stay valid after the view ends; None if there is no such segment."""
-        key = key_layout.fit(name)
+        key = key_layout.key_of_name(name)
         value = view.get(key, None, self.table)
-        return None if value is None else key_layout.unnamed(key, value)[1]
+        return None if value is None else key_layout.content_of(key, value)[1]
 
     def all(self, view: Transaction) -> Iterator[tuple[bytes, bytes]]:
         """Names and contents."""
-        return (key_layout.unnamed(key, value) for key, value in view.cursor(self.table))
+        return (key_layout.content_of(key, value) for key, value in view.cursor(self.table))
 
     def change(self, transaction: Transaction, segments: Mapping[bytes, bytes | None]) -> None:
         """Put each segment that has contents, and delete each that has None."""
         for name, contents in segments.items():
             if contents is None:
-                transaction.delete(key_layout.fit(name), db=self.table)
+                transaction.delete(key_layout.key_of_name(name), db=self.table)
             else:
-                transaction.put(*key_layout.named(name, contents), db=self.table)
+                transaction.put(*key_layout.key_and_value(name, contents), db=self.table)

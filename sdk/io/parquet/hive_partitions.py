@@ -27,7 +27,7 @@ class FolderColumns:
     columns: tuple[tuple[str, pa.DataType], ...] = ()
 
     @classmethod
-    def named(cls, columns: Sequence[str] | Mapping[str, str]) -> FolderColumns:
+    def of_names(cls, columns: Sequence[str] | Mapping[str, str]) -> FolderColumns:
         """Text columns of some names, or columns of names and Arrow types. Raises `TypeError` and `ValueError`."""
         if not isinstance(columns, Mapping):
             check_column_names("partition_by", columns)

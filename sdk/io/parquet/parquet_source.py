@@ -293,7 +293,7 @@ class ReadFromParquet(FileSource, TolerantSource):
         partition_by: Sequence[str] | Mapping[str, str] = (),
         **options: Unpack[OtherReadOptions],
     ) -> None:
-        self._folders = FolderColumns.named(partition_by)
+        self._folders = FolderColumns.of_names(partition_by)
         super().__init__(files_below(file_pattern) if partition_by else file_pattern, validate=validate, **options)
         self._columns = None if columns is None else tuple(columns)
         self._as_rows = as_rows

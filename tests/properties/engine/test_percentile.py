@@ -86,7 +86,7 @@ class World:
         for stream, delay in self.delays.items():
             timestamps = [200 + dice.randrange(100) for _ in range(dice.randrange(40))]
             self.values[stream] = latenesses(timestamps)
-            self.injectors[stream] = InjectorProgress(delay=delay).after(
+            self.injectors[stream] = InjectorProgress(delay=delay).with_delivery(
                 max(timestamps, default=MIN_TIMESTAMP), dice.randrange(100), False, Lateness.of(timestamps)
             )
         self.held = {
@@ -187,6 +187,6 @@ def test_percentiles_that_mean_nothing_are_refused(percentile):
 
 
 def test_the_end_of_the_input_is_the_end_for_all():
-    progress = InjectorProgress(delay=50).after(100, MIN_TIMESTAMP, False, Lateness.of([90, 100, 95]))
+    progress = InjectorProgress(delay=50).with_delivery(100, MIN_TIMESTAMP, False, Lateness.of([90, 100, 95]))
     assert (progress.watermark, progress.low_watermark(LowWatermark(50))) == (50, 100)
-    assert progress.after(100, MIN_TIMESTAMP, True).low_watermark(LowWatermark(50)) == MAX_TIMESTAMP
+    assert progress.with_delivery(100, MIN_TIMESTAMP, True).low_watermark(LowWatermark(50)) == MAX_TIMESTAMP

@@ -114,7 +114,7 @@ def test_a_snapshot_holds_them_in_parts_of_bounded_size(tmp_path: Path, kind: st
 def test_what_is_no_segment_is_told_with_its_file() -> None:
     store = DictStore()
     file = write_deltas(store, DeltaHeader(1, 1, 0, "t"), {"sums": Delta(segments={b"1": b"nonsense"})})
-    origin = Origin(FileChain(1, 0).after(file))
+    origin = Origin(FileChain(1, 0).with_delta(file))
     with pytest.raises(CheckpointError, match=r"0/1-t-\d+ in dict:// is whole but says what this release does not"):
         FileChain(1, 1, 0, 1 << 63, origins=(origin,)).load(store)
 

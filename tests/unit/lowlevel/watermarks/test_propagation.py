@@ -48,11 +48,11 @@ def test_circle_follows_one_epoch_behind_and_never_leads_its_own_productions():
 def test_bounded_out_of_orderness_and_the_end():
     progress = InjectorProgress(delay=30)
     assert progress.watermark == MIN_TIMESTAMP
-    progress = progress.after(greatest=100, watermark=MIN_TIMESTAMP, done=False)
+    progress = progress.with_delivery(greatest=100, watermark=MIN_TIMESTAMP, done=False)
     assert progress.watermark == 70
-    progress = progress.after(greatest=80, watermark=MIN_TIMESTAMP, done=False)
+    progress = progress.with_delivery(greatest=80, watermark=MIN_TIMESTAMP, done=False)
     assert progress.watermark == 70
-    assert progress.after(greatest=MIN_TIMESTAMP, watermark=MIN_TIMESTAMP, done=True).watermark == MAX_TIMESTAMP
+    assert progress.with_delivery(greatest=MIN_TIMESTAMP, watermark=MIN_TIMESTAMP, done=True).watermark == MAX_TIMESTAMP
 
 
 def test_inputs_aside_do_not_hold_the_watermark_but_come_before():

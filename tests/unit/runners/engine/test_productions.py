@@ -32,7 +32,7 @@ def digest(*streams, epoch=1, holds=None, keys=b""):
     weak = {"streams": {"a", "b"}, "releasing": {}}
     productions = WeakProductions(Topology(), None, SimpleNamespace(epoch=epoch), TaskReport(Sender(0, 0, "t")), **weak)
     for stream in streams:
-        productions.sent(0, Block("count", stream, key_hashes=[keys.ljust(16)], counts=array("q", [2])))
+        productions.note_sent(0, Block("count", stream, key_hashes=[keys.ljust(16)], counts=array("q", [2])))
     return productions.digest({}, holds or {})
 
 

@@ -75,7 +75,7 @@ def test_every_copy_reaches_the_same_state(seed: int) -> None:
     for epoch in range(1, 30):
         delta = random_delta(random, epoch)
         reference.apply(delta)
-        plan = plan.after(write_deltas(store, DeltaHeader(epoch, 1, 0, "t"), {"count": delta, "other": Delta()}))
+        plan = plan.with_delta(write_deltas(store, DeltaHeader(epoch, 1, 0, "t"), {"count": delta, "other": Delta()}))
         host = random.choice(hosts)
         host.advance(store, plan)
         assert contents(host.copy) == contents(reference)
@@ -105,7 +105,7 @@ def test_no_key_is_lost_and_none_is_in_two_places_whatever_becomes_of_intervals(
         for number, delta in spread_delta(random, epoch, intervals).items():
             reference.apply(delta)
             header = DeltaHeader(epoch, 1, number, "t")
-            plans[1, number] = plans[1, number].after(write_deltas(store, header, {"count": delta}))
+            plans[1, number] = plans[1, number].with_delta(write_deltas(store, header, {"count": delta}))
         if random.random() < 0.2:
             place = random.choice(sorted(plans))
             order = SnapshotOrder(*place, epoch, plans[place].last, 1, "s")
@@ -189,7 +189,7 @@ def test_every_line_of_a_segment_stays_whatever_becomes_of_intervals(seed: int) 
             delta = model.change(copy, intervals[number], epoch)
             cast(MemoryStateStore, lives).apply(delta)
             header = DeltaHeader(epoch, 1, number, "t")
-            plans[1, number] = plans[1, number].after(write_deltas(store, header, {"sums": delta}))
+            plans[1, number] = plans[1, number].with_delta(write_deltas(store, header, {"sums": delta}))
         if random.random() < 0.2:
             place = random.choice(sorted(plans))
             order = SnapshotOrder(*place, epoch, plans[place].last, 1, "s")
@@ -235,7 +235,7 @@ def changed(random: Random, intervals: IntervalMap, epoch: int) -> IntervalMap:
 def grown(epochs: int, size: int = 10, contents: bytes = b"") -> FileChain:
     plan = FileChain(1, 0)
     for epoch in range(1, epochs + 1):
-        plan = plan.after(DeltaFile(epoch, f"t{epoch}", size, contents))
+        plan = plan.with_delta(DeltaFile(epoch, f"t{epoch}", size, contents))
     return plan
 
 
@@ -271,7 +271,9 @@ def test_a_snapshot_that_comes_too_late_changes_nothing() -> None:
 def test_copies_at_the_last_covered_delta_go_on() -> None:
     store, host, plan = DictStore(), Host(), FileChain(1, 0)
     for epoch in (1, 2):
-        plan = plan.after(write_deltas(store, DeltaHeader(epoch, 1, 0, "t"), {"count": Delta(ids={b"%d" % epoch: 1})}))
+        plan = plan.with_delta(
+            write_deltas(store, DeltaHeader(epoch, 1, 0, "t"), {"count": Delta(ids={b"%d" % epoch: 1})})
+        )
     host.advance(store, plan)
     plan = plan.on(write_snapshot(store, SnapshotOrder(1, 0, 2, plan.last, 1, "s"), {"count": host.copy}))
     host.advance(store, plan)
@@ -293,8 +295,8 @@ def test_a_plan_is_small() -> None:
         (grown(1, 10**9), False),
         (grown(2, 9 << 20), True),
         # What soon is gone again is not worth writing it all once more.
-        (grown(10).on(snapshot_of(grown(2))).after(DeltaFile(11, "t11", 15 << 20)), False),
-        (grown(10).on(snapshot_of(grown(2))).after(DeltaFile(11, "t11", 17 << 20)), True),
+        (grown(10).on(snapshot_of(grown(2))).with_delta(DeltaFile(11, "t11", 15 << 20)), False),
+        (grown(10).on(snapshot_of(grown(2))).with_delta(DeltaFile(11, "t11", 17 << 20)), True),
         (grown(10).on(snapshot_of(grown(10))), False),
         (grown(41).on(snapshot_of(grown(10))), False),
         (grown(42).on(snapshot_of(grown(10))), True),

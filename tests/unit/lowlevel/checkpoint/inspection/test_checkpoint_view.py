@@ -71,7 +71,7 @@ def test_listings_say_what_loading_gives(seed: int) -> None:
     random, store, plan = Random(seed), DictStore(), FileChain(1, 0)
     for epoch in range(1, 20):
         delta = random_delta(random, epoch)
-        plan = plan.after(write_deltas(store, DeltaHeader(epoch, 1, 0, "t"), {"count": delta, "other": Delta()}))
+        plan = plan.with_delta(write_deltas(store, DeltaHeader(epoch, 1, 0, "t"), {"count": delta, "other": Delta()}))
         if random.random() < 0.3:
             order = SnapshotOrder(1, 0, epoch, plan.last, 1, f"s{epoch}")
             plan = plan.on(write_snapshot(store, order, plan.load(store)))
@@ -92,7 +92,7 @@ def test_listings_follow_intervals_that_split_and_merge(seed: int) -> None:
     for epoch in range(1, 16):
         for number, delta in spread_delta(random, epoch, intervals).items():
             header = DeltaHeader(epoch, 1, number, "t")
-            plans[1, number] = plans[1, number].after(write_deltas(store, header, {"count": delta}))
+            plans[1, number] = plans[1, number].with_delta(write_deltas(store, header, {"count": delta}))
         if random.random() < 0.2:
             place = random.choice(sorted(plans))
             order = SnapshotOrder(*place, epoch, plans[place].last, 1, "s")

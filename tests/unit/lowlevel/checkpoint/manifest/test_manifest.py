@@ -49,7 +49,7 @@ def plans(draw: st.DrawFn) -> dict[tuple[int, int], FileChain]:
     for place in draw(st.sets(st.tuples(small, small), max_size=3)):
         plan = FileChain(*place)
         for file in draw(st.lists(files, max_size=4)):
-            plan = plan.after(file)
+            plan = plan.with_delta(file)
         if plan.last and draw(st.booleans()):
             order = SnapshotOrder(*place, 3, draw(st.sampled_from(plan.names)), 1, draw(tokens))
             plan = plan.on(

@@ -93,7 +93,7 @@ def test_a_host_without_a_store_has_the_same_timers_in_order(
     for epoch in range(1, 12):
         delta = timers(dice, epoch)
         reference.apply(delta)
-        chain = chain.after(write_deltas(store, DeltaHeader(epoch, 1, 0, "t"), {"step": delta}))
+        chain = chain.with_delta(write_deltas(store, DeltaHeader(epoch, 1, 0, "t"), {"step": delta}))
         if dice.random() < 0.2:
             order = SnapshotOrder(1, 0, epoch, chain.last, 1, f"s{epoch}")
             chain = chain.on(write_snapshot(store, order, chain.load(store)))

@@ -63,7 +63,7 @@ class Levels:
         file = self.host.save(epoch, Sender(level, 0, self.host.token()), 0, {f"a{level}": delta})
         list(self.host.finish([]))
         assert file is not None
-        self.chains[level] = self.chains[level].after(file)
+        self.chains[level] = self.chains[level].with_delta(file)
         return found
 
 

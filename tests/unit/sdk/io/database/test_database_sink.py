@@ -14,7 +14,7 @@ from headrace.io import DatabaseWriteError, EpochsLostError, SinkTakenError, Wri
 from headrace.lowlevel import Batch, StepError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.activity import Activity
-from headrace.runners.engine.driver.delivery import after, begun, held
+from headrace.runners.engine.driver.delivery import begin_sinks, held_receipts, joined_receipts
 from headrace.runners.engine.driver.delivery import deliver as deliver_all
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io import database as database_sink
@@ -323,10 +323,12 @@ class TestExactlyOnce:
     def test_a_sink_of_a_topology_that_is_changed_live_goes_on_with_the_run(self, tmp_path):
         database = Database(lambda: sqlite3.connect(tmp_path / "shop.db"))
         old, new = database.sink("sold"), database.writing("sold").sink()
-        before, sinks = held({"out": ("sold", old)}), {"out": ("sold", new)}
-        receipts = after(after(before, begun(sinks, Activity(1), ["out"])), held(sinks))
+        before, sinks = held_receipts({"out": ("sold", old)}), {"out": ("sold", new)}
+        receipts = joined_receipts(
+            joined_receipts(before, begin_sinks(sinks, Activity(1), ["out"])), held_receipts(sinks)
+        )
         deliver_all(sinks, 2, receipts, Activity(1))
-        assert held(sinks) == before
+        assert held_receipts(sinks) == before
         deliver(new, 3, ("tea", 3))
         assert database.sold() == [("tea", 3)]
 
