@@ -148,7 +148,8 @@ class _Sliced:
             return {only: (payloads, list(timestamps))}
         by_slice: dict[int, tuple[list[object], list[int]]] = {}
         for start, payload, timestamp in zip(slice_starts(self._slices, timestamps), payloads, timestamps, strict=True):
-            in_slice = by_slice.setdefault(start, ([], []))
+            if (in_slice := by_slice.get(start)) is None:
+                in_slice = by_slice[start] = ([], [])
             in_slice[0].append(payload)
             in_slice[1].append(timestamp)
         return by_slice
