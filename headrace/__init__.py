@@ -9,7 +9,6 @@
 """
 
 from importlib import import_module
-from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, cast
 
 from headrace.absent_names.absent_modules import absent_attribute, add_absent_modules
@@ -108,6 +107,22 @@ __all__ = [
     "window_start",
 ]
 
+_MODULES = {
+    "coders",
+    "error",
+    "io",
+    "lowlevel",
+    "metrics",
+    "options",
+    "pipeline",
+    "pvalue",
+    "runners",
+    "sdk",
+    "testing",
+    "transforms",
+    "typehints",
+    "utils",
+}
 _PLACES = {
     "PCollection": "headrace.pvalue",
     "Pipeline": "headrace.sdk.pipeline.pipeline",
@@ -124,7 +139,7 @@ _PLACES = {
 
 def __getattr__(name: str) -> object:
     """Import a name when it is first used, so that a command starts without importing all modules."""
-    if not name.startswith("_") and PathFinder.find_spec(f"headrace.{name}", __path__) is not None:
+    if name in _MODULES:
         return import_module(f"headrace.{name}")
     if name not in __all__:
         return absent_attribute(__name__, name)
