@@ -160,9 +160,9 @@ MUTATIONS = (
     ),
     Mutation(
         "sessions that only touch become one",
-        "sdk/operators/grouping/merging.py",
-        "if run and start >= until:",
-        "if run and start > until:",
+        "sdk/windows/standard_windows.py",
+        "if run and window.start_us >= end:",
+        "if run and window.start_us > end:",
         (f"{_PROPERTIES}/groupings/test_vectorized_sessions.py", "tests/transcripts -k only_touch"),
     ),
     Mutation(
