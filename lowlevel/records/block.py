@@ -11,6 +11,7 @@ from itertools import accumulate, repeat
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.lowlevel.class_lookup import dumps
 from headrace.lowlevel.coders.coder import decode_key
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap, key_position
@@ -56,15 +57,17 @@ class Block:
         """The least timestamp, microseconds UTC; `MAX_TIMESTAMP` for no records."""
         return min(self.timestamps, default=MAX_TIMESTAMP)
 
-    def encode(self) -> bytes:
+    def encode(self, stored: bool = False) -> bytes:
         """The block as bytes, for `decode_block`. Raises `StepError` for a value that cannot be pickled.
+
+        `stored` says that the bytes go into a commit, which a changed program may read.
 
         One pickle of all values is made three times as fast as one of each, and takes values of any type.
         """
         columns = (self.consumer, self.stream, self.keys, b"".join(self.key_hashes), self.counts, self.timestamps)
         values = tuple(self.values.columns) if isinstance(self.values, TransposedTuples) else self.values
         try:
-            return pickle.dumps((*columns, values, self.ids), pickle.HIGHEST_PROTOCOL)
+            return pickled((*columns, values, self.ids), stored)
         except Exception as error:
             raise self._unsendable(error) from error
 
@@ -82,12 +85,14 @@ class Block:
                 return StepError(self.consumer, key_for_message(key), value, cause)
         return error
 
-    def pieces(self, limit: int = PIECE, largest: int = LARGEST_RECORD) -> Iterator[tuple[Block, bytes]]:
+    def pieces(
+        self, limit: int = PIECE, largest: int = LARGEST_RECORD, stored: bool = False
+    ) -> Iterator[tuple[Block, bytes]]:
         """The block and its encoding; if that has more than `limit` bytes, smaller blocks with their encodings.
 
         Raises `StepError` for a single record whose encoding has more than `largest` bytes.
         """
-        data = self.encode()
+        data = self.encode(stored)
         if len(data) <= limit or (len(self) == 1 and len(data) <= largest):
             yield self, data
             return
@@ -95,7 +100,7 @@ class Block:
         if len(self) == 1:
             raise self._too_large(size, largest)
         for half in self._halves():
-            yield from half.pieces(limit, largest)
+            yield from half.pieces(limit, largest, stored)
 
     def _halves(self) -> tuple[Block, Block]:
         """The first and the second half of the records; both may have records of the same key."""
@@ -191,6 +196,11 @@ class Block:
         oldest = np.minimum.reduceat(self.timestamps, starts).tolist() if starts else ()
         # Equals a call of `KeyRecords` for each key, which would be a call of a Python function.
         return map(tuple.__new__, repeat(KeyRecords), zip(repeat(self.stream), values, timestamps, ids, oldest))
+
+
+def pickled(content: object, stored: bool) -> bytes:
+    """The pickled form of a block's content: on its way, or stored in a commit."""
+    return dumps(content) if stored else pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
 
 
 def out_of_time(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.coders.coder import decode_key
 from headrace.lowlevel.columnar.arrow_arrays import decode_tables, encode_tables
-from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.records.block import Block, pickled
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times, Tuple, ValueSchema
 from headrace.lowlevel.records.transposed_tuples import tuples_of
 from headrace.lowlevel.stored_names import stored_as
@@ -122,12 +122,12 @@ class ColumnBlock(Block):
             ColumnBatch(self.batch.table.slice(start, stop - start), self.batch.times[start:stop], self.batch.shape),
         )
 
-    def encode(self) -> bytes:
+    def encode(self, stored: bool = False) -> bytes:
         """See `Block`."""
         columns = Columns(encode_tables([self.batch.table], self.batch.table.schema), self.batch.shape)
         key_hashes = b"".join(self.key_hashes)
         content = (self.consumer, self.stream, self.keys, key_hashes, self.counts, self.timestamps, columns, None)
-        return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+        return pickled(content, stored)
 
 
 def decode_block(data: bytes, stored: bool = False) -> Block:

@@ -197,6 +197,11 @@ def fallback_coder(coder: coders.FastPrimitivesCoder) -> coders.Coder:
     return cast(coders.Coder, coder._fallback_coder)
 
 
+def map_coders(coder: coders.MapCoder) -> tuple[coders.Coder, coders.Coder]:
+    """The coders of the keys and of the values of dicts. Relies on the attributes `_key_coder` and `_value_coder`."""
+    return coder._key_coder, coder._value_coder
+
+
 def flags_of(options: PipelineOptions) -> list[str]:
     """The flags that options were made of, declared ones and others. Relies on the attribute `_flags`."""
     return cast("list[str]", options._flags)

@@ -9,7 +9,6 @@ the epochs and after a restart, until they are acknowledged; later commits do no
 from __future__ import annotations
 
 import logging
-import pickle
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +16,7 @@ from hashlib import blake2b
 from typing import cast
 
 from headrace.lowlevel.checkpoint import PendingProduction
+from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.records.block import Block
@@ -138,7 +138,7 @@ class WeakProductions(Productions):
 def straggler(sink: str, batch: Batch, epoch: int, interval: int, token: str) -> PendingProduction:
     """Encode rows that were released and not acknowledged, as a part of the commit."""
     columns = (epoch, token, list(batch.values), list(batch.timestamps))
-    data = pickle.dumps(columns, pickle.HIGHEST_PROTOCOL)
+    data = dumps(columns)
     return PendingProduction(SINK, interval, sink, min(batch.timestamps), data)
 
 
@@ -224,6 +224,6 @@ class Stragglers:
 
 def _release_again(sink: ReleasingSink, item: PendingProduction) -> bool:
     """Release the rows of a straggler once more; returns whether the sink acknowledged them. Raises `StepError`."""
-    epoch, token, values, timestamps = pickle.loads(item.data)
+    epoch, token, values, timestamps = loads(item.data)
     with failing(item.consumer):
         return sink.release(Batch(values, timestamps), epoch, item.interval, token)

@@ -125,7 +125,7 @@ class PendingProduction(NamedTuple):
     def divided(self, intervals: IntervalMap) -> list[PendingProduction]:
         """Divide the records of a production for a computation among other intervals."""
         return [
-            PendingProduction(self.level, interval.number, self.consumer, block.oldest(), block.encode())
+            PendingProduction(self.level, interval.number, self.consumer, block.oldest(), block.encode(stored=True))
             for interval, block in decode_block(self.data, stored=True).divided(intervals).items()
         ]
 

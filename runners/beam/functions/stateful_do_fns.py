@@ -10,16 +10,26 @@ from typing import Any, cast
 
 import apache_beam
 from apache_beam.coders import Coder as BeamCoder
-from apache_beam.coders import FastPrimitivesCoder, IterableCoder, ListCoder, PickleCoder, TupleCoder
+from apache_beam.coders import (
+    FastPrimitivesCoder,
+    IterableCoder,
+    ListCoder,
+    MapCoder,
+    NullableCoder,
+    PickleCoder,
+    TupleCoder,
+    TupleSequenceCoder,
+)
 from apache_beam.coders.coder_impl import CallbackCoderImpl
+from apache_beam.coders.coders import LengthPrefixCoder
 from apache_beam.transforms import userstate as beam
 from apache_beam.utils.timestamp import Timestamp as BeamTimestamp
 from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
-from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
-from headrace.runners.beam.beam_private import fallback_coder
+from headrace.runners.beam.beam_private import component_coders, fallback_coder, map_coders
 from headrace.runners.beam.functions.combine_fns import BeamCombineFn
 from headrace.runners.beam.functions.do_fns import BeamDoFn
 from headrace.runners.beam.functions.keys import BeamKeyCoder
@@ -49,46 +59,58 @@ _KINDS: dict[type, type[StateSpec[Any]]] = {
 _DOMAINS = {beam.TimeDomain.WATERMARK: TimeDomain.WATERMARK, beam.TimeDomain.REAL_TIME: TimeDomain.REAL_TIME}
 
 
-class _FindingPickleCoder(PickleCoder):  # type: ignore[misc]  # Beam's types are not read
-    """Beam's coder of pickled values; it finds classes of the program that have another module than when stored."""
+class _StoringPickleCoder(PickleCoder):  # type: ignore[misc]  # Beam's types are not read
+    """Beam's coder of pickled values, with members of enumerations by name; see `lowlevel.class_lookup`."""
 
     def _create_impl(self) -> object:
-        return CallbackCoderImpl(super()._create_impl().encode, loads)
+        return CallbackCoderImpl(dumps, loads)
 
 
-def finding_classes(coder: BeamCoder) -> BeamCoder:
-    """A coder of the same bytes that finds classes of pickled values wherever the program has them now.
+def storing(coder: BeamCoder) -> BeamCoder:
+    """A coder of values that outlive the program's classes, in the form of another coder and with its containers.
+
+    Pickled values have members of enumerations by name, say the fields of named tuples and dataclasses, and are read
+    with the classes that the program has now, wherever they are. What the other coder has encoded is read as well.
 
     >>> from apache_beam.coders import PickleCoder, StrUtf8Coder, TupleCoder
-    >>> coder = finding_classes(TupleCoder([StrUtf8Coder(), PickleCoder()]))
-    >>> coder.decode(coder.encode(("a", {1, 2})))
+    >>> coder = TupleCoder([StrUtf8Coder(), PickleCoder()])
+    >>> storing(coder).decode(storing(coder).encode(("a", {1, 2})))
+    ('a', {1, 2})
+    >>> storing(coder).decode(coder.encode(("a", {1, 2})))
     ('a', {1, 2})
     """
-    if type(coder) is PickleCoder:
-        return _FindingPickleCoder()
-    if type(coder) is FastPrimitivesCoder:
-        return FastPrimitivesCoder(finding_classes(fallback_coder(coder)))
-    if type(coder) is TupleCoder:
-        return TupleCoder(map(finding_classes, coder.coders()))
-    if type(coder) in (IterableCoder, ListCoder):
-        return type(coder)(finding_classes(coder.value_coder()))
+    kind = type(coder)
+    if kind is PickleCoder:
+        return _StoringPickleCoder()
+    if kind is FastPrimitivesCoder:
+        return FastPrimitivesCoder(storing(fallback_coder(coder)))
+    if kind is TupleCoder:
+        return TupleCoder(map(storing, coder.coders()))
+    if kind is MapCoder:
+        return MapCoder(*map(storing, map_coders(coder)))
+    if kind in _OF_ONE:
+        return kind(*map(storing, component_coders(coder)))
     return coder
+
+
+_OF_ONE = (IterableCoder, LengthPrefixCoder, ListCoder, NullableCoder, TupleSequenceCoder)
+"""Coders that are made of one other coder."""
 
 
 @named("BeamStateCoder")
 class StateCoder:
-    """Beam's coder of the values of a state."""
+    """Beam's coder of the values of a state; see `storing`."""
 
     def __init__(self, coder: BeamCoder) -> None:
-        self._coder, self._decoder = coder, finding_classes(coder)
+        self._coder, self._storing = coder, storing(coder)
 
     def encode(self, value: object) -> bytes:
-        """The bytes of Beam's coder."""
-        return cast(bytes, self._coder.encode(value))
+        """The value as bytes."""
+        return cast(bytes, self._storing.encode(value))
 
     def decode(self, data: bytes) -> object:
         """The value of the bytes. Raises `StoredClassError` if a class that is pickled in them is gone or changed."""
-        return cast(object, self._decoder.decode(data))
+        return cast(object, self._storing.decode(data))
 
     def __repr__(self) -> str:
         # The name of the coder in fingerprints.

@@ -138,7 +138,7 @@ class OutgoingBlocks:
             self._productions.note_sent(interval.number, block)
             self._sent += [(interval, level, carried) for carried in self._carried(block)]
             return
-        for piece, data in block.pieces():
+        for piece, data in block.pieces(stored=True):
             self.pending.append(PendingProduction(level, interval.number, piece.consumer, piece.oldest(), data))
 
     def _carried(self, block: Block) -> Iterable[Carried]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple, Self, cast
 from zlib import crc32
 
+from headrace.lowlevel.class_lookup import dumps
 from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
 from headrace.lowlevel.coders.key_classes import identity_of
 from headrace.lowlevel.errors import KeyEncodingError
@@ -43,12 +43,12 @@ class SideView(NamedTuple):
     version: bytes
     """Hash of the contents."""
     data: bytes
-    """The values, pickled."""
+    """The values, pickled for state."""
 
     @classmethod
     def of(cls, code: bytes, values: object, pane: PaneInfo) -> Self:
         """The view of a pane; a retraction gives an empty view, which is valid until the next pane."""
-        data = pickle.dumps([] if pane.is_retraction else values, pickle.HIGHEST_PROTOCOL)
+        data = dumps([] if pane.is_retraction else values)
         return cls(code, blake2b(data, digest_size=16).digest(), data)
 
 

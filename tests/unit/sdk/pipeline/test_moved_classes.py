@@ -17,7 +17,8 @@ from headrace.lowlevel import CallSink
 from headrace.lowlevel.errors import StoredClassError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from headrace.transforms import userstate
+from headrace.transforms import trigger, userstate
+from headrace.transforms.window import GlobalWindows
 
 BEFORE, AFTER = "before_the_move", "after_the_move"
 DATACLASS = "@dataclass(frozen=True)\nclass Page:\n    number: int\n"
@@ -115,9 +116,21 @@ def of_side_inputs(pairs: beam.PCollection) -> beam.PCollection:
     return once | "Show" >> beam.Map(lambda one, side: f"{sorted(map(str, side))}", beam.pvalue.AsList(pages))
 
 
+def of_side_views(pairs: beam.PCollection) -> beam.PCollection:
+    """Elements of later epochs look at what a side input had in the first epoch."""
+    early = pairs | beam.Filter(lambda pair: pair[1] < 4) | beam.Keys()
+    windowed = early | beam.WindowInto(
+        GlobalWindows(),
+        trigger=trigger.Repeatedly(trigger.AfterCount(1)),
+        accumulation_mode=trigger.AccumulationMode.ACCUMULATING,
+    )
+    shown = beam.Map(lambda pair, side: f"{pair[1]} {sorted(map(str, side))}", beam.pvalue.AsList(windowed))
+    return pairs | "Show" >> shown
+
+
 PLACES = {
     function.__name__: function
-    for function in (of_keys, of_nested_keys, of_group_values, of_accumulators, of_state, of_side_inputs)
+    for function in (of_keys, of_nested_keys, of_group_values, of_accumulators, of_state, of_side_inputs, of_side_views)
 }
 
 
@@ -209,7 +222,7 @@ def test_members_of_an_enumeration_are_told_by_their_names(members, place, modul
     assert first | run(place, lambda number: (page.ZERO, page.ONE)[number], checkpoint) == whole
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if place != "of_side_inputs"])
+@pytest.mark.parametrize("place", [place for place in PLACES if "side" not in place])
 @pytest.mark.parametrize("edit", EDITS)
 def test_a_class_that_is_gone_or_has_changed_is_named(edit, place, module, tmp_path):
     kind, source, maker, said = EDITS[edit]
