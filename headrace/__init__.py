@@ -14,115 +14,33 @@ from typing import TYPE_CHECKING, cast
 from headrace.absent_names.absent_modules import absent_attribute, add_absent_modules
 
 if TYPE_CHECKING:
-    from headrace import coders, io, metrics, options, pvalue, testing, transforms, typehints, utils
-    from headrace.pvalue import PCollection, Row, TaggedOutput
-    from headrace.sdk.expressions.expression import (
-        col,
-        event_time,
-        literal,
-        pane_index,
-        pane_timing,
-        window_end,
-        window_start,
-    )
-    from headrace.sdk.pipeline.pipeline import Pipeline
-    from headrace.sdk.transforms.core.low_level import RunComputation
+    from headrace import coders as coders
+    from headrace import io as io
+    from headrace import metrics as metrics
+    from headrace import options as options
+    from headrace import pvalue as pvalue
+    from headrace import testing as testing
+    from headrace import transforms as transforms
+    from headrace import typehints as typehints
+    from headrace import utils as utils
+    from headrace.pvalue import PCollection as PCollection
+    from headrace.pvalue import Row as Row
+    from headrace.pvalue import TaggedOutput as TaggedOutput
+    from headrace.sdk.expressions.expression import col as col
+    from headrace.sdk.expressions.expression import event_time as event_time
+    from headrace.sdk.expressions.expression import literal as literal
+    from headrace.sdk.expressions.expression import pane_index as pane_index
+    from headrace.sdk.expressions.expression import pane_timing as pane_timing
+    from headrace.sdk.expressions.expression import window_end as window_end
+    from headrace.sdk.expressions.expression import window_start as window_start
+    from headrace.sdk.pipeline.pipeline import Pipeline as Pipeline
+    from headrace.sdk.transforms.core.low_level import RunComputation as RunComputation
     from headrace.transforms import *
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "ApproximateQuantiles",
-    "ApproximateUnique",
-    "BatchElements",
-    "Change",
-    "ChangeKind",
-    "CoGroupByKey",
-    "CombineFn",
-    "CombineGlobally",
-    "CombinePerKey",
-    "CombineValues",
-    "Create",
-    "Distinct",
-    "DoFn",
-    "Filter",
-    "FlatMap",
-    "FlatMapTuple",
-    "Flatten",
-    "FlattenWith",
-    "FromChangelog",
-    "GroupBy",
-    "GroupByKey",
-    "GroupIntoBatches",
-    "Impulse",
-    "Keys",
-    "KvSwap",
-    "LogElements",
-    "Map",
-    "MapTuple",
-    "PCollection",
-    "PTransform",
-    "ParDo",
-    "Partition",
-    "PartitionFn",
-    "Pipeline",
-    "Regex",
-    "Reify",
-    "RemoveDuplicates",
-    "Reshuffle",
-    "RestrictionProvider",
-    "Row",
-    "RunComputation",
-    "Select",
-    "SortAndBatchElements",
-    "TaggedOutput",
-    "Tee",
-    "ToChangelog",
-    "ToString",
-    "Values",
-    "WaitOn",
-    "WatermarkEstimatorProvider",
-    "WindowInto",
-    "Windowing",
-    "WithKeys",
-    "coders",
-    "col",
-    "combiners",
-    "event_time",
-    "io",
-    "literal",
-    "metrics",
-    "options",
-    "pane_index",
-    "pane_timing",
-    "ptransform_fn",
-    "pvalue",
-    "testing",
-    "transforms",
-    "trigger",
-    "typehints",
-    "utils",
-    "window",
-    "window_end",
-    "window_start",
-]
-
-_MODULES = {
-    "coders",
-    "error",
-    "io",
-    "lowlevel",
-    "metrics",
-    "options",
-    "pipeline",
-    "pvalue",
-    "runners",
-    "sdk",
-    "testing",
-    "transforms",
-    "typehints",
-    "utils",
-}
+_EXPORTED_MODULES = ["coders", "io", "metrics", "options", "pvalue", "testing", "transforms", "typehints", "utils"]
+_MODULES = {*_EXPORTED_MODULES, "error", "lowlevel", "pipeline", "runners", "sdk"}
 _PLACES = {
     "PCollection": "headrace.pvalue",
     "Pipeline": "headrace.sdk.pipeline.pipeline",
@@ -141,15 +59,19 @@ def __getattr__(name: str) -> object:
     """Import a name when it is first used, so that a command starts without importing all modules."""
     if name in _MODULES:
         return import_module(f"headrace.{name}")
-    if name not in __all__:
+    of_transforms = [] if name.startswith("__") and name != "__all__" else import_module("headrace.transforms").__all__
+    if name == "__all__":
+        found: object = [*_EXPORTED_MODULES, *_PLACES, *of_transforms]
+    elif name in _PLACES or name in of_transforms:
+        found = getattr(import_module(_PLACES.get(name, "headrace.transforms")), name)
+    else:
         return absent_attribute(__name__, name)
-    found = getattr(import_module(_PLACES.get(name, "headrace.transforms")), name)
     globals()[name] = found
-    return cast(object, found)
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *cast("list[str]", __getattr__("__all__"))})
 
 
 add_absent_modules()

@@ -83,6 +83,21 @@ def add_absent_names(package: str) -> None:
             vars(sys.modules[module])["__getattr__"] = partial(absent_attribute, module)
 
 
+def export_from_modules(package: str) -> None:
+    """Make `__all__` of a package: its imported modules, and those of their names that it has.
+
+    Type checkers take the package's names from its star imports.
+
+    >>> import headrace.coders
+    >>> {"coders", "VarIntCoder"} <= {*headrace.coders.__all__}, "add_absent_names" in headrace.coders.__all__
+    (True, False)
+    """
+    own = vars(sys.modules[package])
+    modules = [name for name in own if f"{package}.{name}" in sys.modules]
+    names = {name for module in modules for name in getattr(sys.modules[f"{package}.{module}"], "__all__", ())}
+    own["__all__"] = sorted({*modules, *names & own.keys()})
+
+
 def absent_attribute(module: str, name: str) -> object:
     """What a module has under a name of Beam that is not its own.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headrace import plot as pictures
+import headrace.plot as pictures
 from headrace.cli.ending import MisuseError, as_misuse, endings, writing
 from headrace.lowlevel import CheckpointError
 from headrace.sdk.recording.checkpoint_recording import recording_at

@@ -1,35 +1,11 @@
 """Exports, under the module name of Beam, coders."""
 
-from headrace.absent_names.absent_modules import add_absent_names
-from headrace.coders import coders, row_coder, typecoders
+from headrace.absent_names.absent_modules import add_absent_names, export_from_modules
+from headrace.coders import coders as coders
+from headrace.coders import row_coder as row_coder
+from headrace.coders import typecoders as typecoders
 from headrace.coders.coders import *
-from headrace.coders.typecoders import registry
-
-__all__ = [
-    "BigIntegerCoder",
-    "BooleanCoder",
-    "BytesCoder",
-    "CloudpickleCoder",
-    "Coder",
-    "DecimalCoder",
-    "FastPrimitivesCoder",
-    "FloatCoder",
-    "IterableCoder",
-    "ListCoder",
-    "MapCoder",
-    "NullableCoder",
-    "PickleCoder",
-    "RowCoder",
-    "StrUtf8Coder",
-    "TimestampCoder",
-    "ToBytesCoder",
-    "TupleCoder",
-    "TupleSequenceCoder",
-    "VarIntCoder",
-    "coders",
-    "registry",
-    "row_coder",
-    "typecoders",
-]
+from headrace.coders.typecoders import *
 
 add_absent_names(__name__)
+export_from_modules(__name__)

@@ -2,25 +2,23 @@
 
 from typing import Any
 
-from headrace.absent_names.absent_modules import add_absent_names
+from headrace.absent_names.absent_modules import add_absent_names, export_from_modules
 from headrace.sdk.graph.ptransform import apply_to_lists_by
-from headrace.transforms import (
-    combiners,
-    core,
-    deduplicate,
-    error_handling,
-    periodicsequence,
-    ptransform,
-    stats,
-    timeutil,
-    trigger,
-    userstate,
-    util,
-    window,
-)
+from headrace.transforms import combiners as combiners
+from headrace.transforms import core as core
+from headrace.transforms import deduplicate as deduplicate
+from headrace.transforms import error_handling as error_handling
+from headrace.transforms import periodicsequence as periodicsequence
+from headrace.transforms import ptransform as ptransform
+from headrace.transforms import stats as stats
+from headrace.transforms import timeutil as timeutil
+from headrace.transforms import trigger as trigger
+from headrace.transforms import userstate as userstate
+from headrace.transforms import util as util
+from headrace.transforms import window as window
 from headrace.transforms.core import *
-from headrace.transforms.ptransform import PTransform, ptransform_fn
-from headrace.transforms.stats import ApproximateQuantiles, ApproximateUnique
+from headrace.transforms.ptransform import *
+from headrace.transforms.stats import *
 from headrace.transforms.util import *
 
 
@@ -32,68 +30,5 @@ def _apply_to_lists(transform: PTransform[Any, Any], inputs: object, label: str)
     return apply_eagerly(transform, inputs, label)
 
 
-__all__ = [
-    "ApproximateQuantiles",
-    "ApproximateUnique",
-    "BatchElements",
-    "Change",
-    "ChangeKind",
-    "CoGroupByKey",
-    "CombineFn",
-    "CombineGlobally",
-    "CombinePerKey",
-    "CombineValues",
-    "Create",
-    "Distinct",
-    "DoFn",
-    "Filter",
-    "FlatMap",
-    "FlatMapTuple",
-    "Flatten",
-    "FlattenWith",
-    "FromChangelog",
-    "GroupBy",
-    "GroupByKey",
-    "GroupIntoBatches",
-    "Impulse",
-    "Keys",
-    "KvSwap",
-    "LogElements",
-    "Map",
-    "MapTuple",
-    "PTransform",
-    "ParDo",
-    "Partition",
-    "PartitionFn",
-    "Regex",
-    "Reify",
-    "RemoveDuplicates",
-    "Reshuffle",
-    "RestrictionProvider",
-    "Select",
-    "SortAndBatchElements",
-    "Tee",
-    "ToChangelog",
-    "ToString",
-    "Values",
-    "WaitOn",
-    "WatermarkEstimatorProvider",
-    "WindowInto",
-    "Windowing",
-    "WithKeys",
-    "combiners",
-    "core",
-    "deduplicate",
-    "error_handling",
-    "periodicsequence",
-    "ptransform",
-    "ptransform_fn",
-    "stats",
-    "timeutil",
-    "trigger",
-    "userstate",
-    "util",
-    "window",
-]
-
 add_absent_names(__name__)
+export_from_modules(__name__)
