@@ -41,8 +41,6 @@ class StepFigures:
     state_bytes: int | None = None
 
 
-COUNTERS = ("records_in", "records_out", "late", "dropped_late", "duplicates", "dead_letters", "timers")
-"""The figures that are counts."""
 _NAMES = frozenset(StepFigures.__slots__) - {"step"}
 
 

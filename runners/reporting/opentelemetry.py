@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING
 
-from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.runners.reporting.figures import COUNTERS, step_figures
 from headrace.runners.reporting.reporter import LastProgress
+from headrace.runners.reporting.series import SERIES, Series
 
 __all__ = ["OpenTelemetryReporter"]
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, Observation
-
-_GAUGES = (("watermark", "s", 1e6), ("lag", "s", 1e6), ("state_bytes", "By", 1))
 
 
 class OpenTelemetryReporter(LastProgress):
@@ -25,6 +23,7 @@ class OpenTelemetryReporter(LastProgress):
     `headrace.watermark` (seconds since 1970; no value once no more input can come), … with the attribute `step`;
     `headrace.epoch`; `headrace.epoch.seconds` with the attribute `phase`; `headrace.starts`; and what the run does at
     the time of a collection: `headrace.running` with the attributes `phase` and `step`, and `headrace.epoch.running`.
+    The metrics of user code are `headrace.user_…` with the attributes `step`, `namespace` and `name`.
 
     >>> from opentelemetry.sdk.metrics import MeterProvider
     >>> from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -54,47 +53,13 @@ class OpenTelemetryReporter(LastProgress):
             ) from error
         super().__init__()
         meter = meter or get_meter("headrace")
-        for name in COUNTERS:
-            meter.create_observable_counter(f"headrace.{name}", [partial(self._steps, name, 1)])
-        for name, unit, size in _GAUGES:
-            meter.create_observable_gauge(f"headrace.{name}", [partial(self._steps, name, size)], unit)
-        meter.create_observable_gauge("headrace.epoch", [self._epoch])
-        meter.create_observable_gauge("headrace.epoch.seconds", [self._seconds], "s")
-        meter.create_observable_gauge("headrace.starts", [self._starts])
-        meter.create_observable_gauge("headrace.running", [self._running], "s")
-        meter.create_observable_gauge("headrace.epoch.running", [self._epoch_running], "s")
+        for series in SERIES:
+            make = meter.create_observable_counter if series.is_count else meter.create_observable_gauge
+            make(f"headrace.{series.name}", [partial(self._observations, series)], series.unit, series.about)
 
-    def _steps(self, name: str, size: float, options: CallbackOptions) -> Iterable[Observation]:
-        progress = self._progress
-        values = (
-            [] if progress is None else [(each.step, getattr(each, name)) for each in step_figures(progress.metrics)]
-        )
-        known = [(step, value) for step, value in values if value is not None and value < MAX_TIMESTAMP]
-        return [_observation(value if size == 1 else value / size, step=step) for step, value in known]
+    def _observations(self, series: Series, options: CallbackOptions) -> Iterator[Observation]:
+        from opentelemetry.metrics import Observation
 
-    def _epoch(self, options: CallbackOptions) -> Iterable[Observation]:
-        return [] if (progress := self._progress) is None else [_observation(progress.epoch)]
-
-    def _seconds(self, options: CallbackOptions) -> Iterable[Observation]:
-        if self._last is None:
-            return []
-        phases = {**self._last.phases, "all": self._last.seconds}
-        return [_observation(seconds, phase=phase) for phase, seconds in phases.items()]
-
-    def _starts(self, options: CallbackOptions) -> Iterable[Observation]:
-        return [] if self._activity is None else [_observation(self._activity.generation)]
-
-    def _running(self, options: CallbackOptions) -> Iterable[Observation]:
-        if self._activity is None:
-            return []
-        doing = self._activity.doing()
-        return [_observation(doing.seconds, phase=doing.phase, step=doing.step)]
-
-    def _epoch_running(self, options: CallbackOptions) -> Iterable[Observation]:
-        return [] if self._activity is None else [_observation(self._activity.doing().epoch_seconds or 0.0)]
-
-
-def _observation(value: float, **attributes: str) -> Observation:
-    from opentelemetry.metrics import Observation
-
-    return Observation(value, attributes)
+        for labels, value in series.values(self._activity, self._progress).items():
+            if isfinite(value):
+                yield Observation(value, dict(zip(series.labels, labels, strict=True)))

@@ -226,6 +226,7 @@ def test_opentelemetry_is_told_the_same() -> None:
         for point in metric.data.data_points
     }
     assert found["headrace.records_in", "Sum"] == 10
+    assert found["headrace.user_counter", "Count"] == 5
     assert found["headrace.epoch", None] == 4
     assert found["headrace.epoch.seconds", "tasks"] > 0
     assert ("headrace.watermark", "Sum") not in found
