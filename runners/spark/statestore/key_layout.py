@@ -11,7 +11,6 @@ import struct
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import pairwise
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,6 @@ ORDER_DOUBTFUL_FROM = _MAX_KEY - _DIGEST_SIZE
 LONGEST_PLAIN = ORDER_DOUBTFUL_FROM - 17
 """Names up to this length are their own keys in every table."""
 
-_T = TypeVar("_T")
 _MARK = struct.Struct(">16sB")
 _TIME = struct.Struct(">Q")
 _ORDER = struct.Struct(">BQ16s")
@@ -41,8 +39,6 @@ Times = NDArray[np.int64]
 _FEW_EQUAL = 4
 """Average length of a run of equal timestamps from which on they share one object."""
 _LAST_TIME = _TIME_BIAS - 1
-_HEAD = 8
-"""Size of the part of a key by which `order_by_head` sorts."""
 
 
 def key_of_name(name: bytes) -> bytes:
@@ -189,27 +185,3 @@ def age_name(record_id: bytes, timestamp: int) -> bytes:
 def age_of(age_name: bytes) -> tuple[int, bytes]:
     """Timestamp and record id of an `age_name`."""
     return timestamp_of(age_name[:8]), age_name[8:]
-
-
-def nearly_sorted(entries: Sequence[tuple[bytes, _T]]) -> list[tuple[bytes, _T]]:
-    """The entries, sorted by the first eight bytes of their keys.
-
-    Neighbours share a page of the tree, so order halves the time of a change; a full sort would cost more than that.
-    """
-    return [entries[index] for index in order_by_head([key for key, _ in entries])]
-
-
-def order_by_head(keys: Sequence[bytes]) -> list[int]:
-    """The indices of the keys, sorted by the first eight bytes of each key; keys with equal heads in any order.
-
-    >>> order_by_head([b"second ~", b"first", b"third"]), order_by_head([b"second ~", b"first  !"])
-    ([1, 0, 2], [1, 0])
-    """
-    size = len(keys[0]) if keys else 0
-    if size >= _HEAD and set(map(len, keys)) == {size}:
-        heads = np.ndarray(len(keys), ">u8", b"".join(keys), strides=(size,))
-    else:
-        heads = np.frombuffer(b"".join([key[:_HEAD].ljust(_HEAD, b"\0") for key in keys]), ">u8")
-    # A stable sort takes five times as long.
-    indices: list[int] = heads.astype(np.uint64).argsort().tolist()
-    return indices

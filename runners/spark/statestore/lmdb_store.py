@@ -22,7 +22,7 @@ from headrace.runners.spark.memory import give_back
 from headrace.runners.spark.statestore import key_layout
 from headrace.runners.spark.statestore.disk_full import MAX_READERS, naming_full_disk, reserve_lock
 from headrace.runners.spark.statestore.id_filter import StoredIdFilter
-from headrace.runners.spark.statestore.tables import IdTable, MarkTable, SegmentTable
+from headrace.runners.spark.statestore.tables import IdTable, MarkTable, SegmentTable, put_all
 
 if TYPE_CHECKING:
     from headrace.runners.spark.statestore.lmdb_private import Database, Transaction
@@ -337,7 +337,7 @@ class LmdbStateStore:
 
     def _change(self, transaction: Transaction, delta: Delta) -> bool:
         self._changed += len(delta.cells) + len(delta.marks) + len(delta.ids)
-        self._put(transaction, self._keys, list(delta.keys.items()))
+        put_all(transaction, self._keys, delta.keys.items())
         self._change_cells(transaction, delta)
         self._marks.change(transaction, delta.marks)
         self._ids.change(transaction, delta)
@@ -345,19 +345,14 @@ class LmdbStateStore:
         self._forget_empty(transaction, delta)
         return True
 
-    @staticmethod
-    def _put(transaction: Transaction, table: Database, pairs: Pairs) -> None:
-        transaction.cursor(table).putmulti(key_layout.nearly_sorted(pairs))
-
     def _change_cells(self, transaction: Transaction, delta: Delta) -> None:
         pairs = [(key_hash + cell, data) for (key_hash, cell), data in delta.cells.items() if data is not None]
         if len(pairs) < len(delta.cells):
-            names = [key_hash + cell for (key_hash, cell), data in delta.cells.items() if data is None]
-            for index in key_layout.order_by_head(names):
-                transaction.delete(key_layout.key_of_name(names[index]), b"", self._cells)
+            for name in sorted(key_hash + cell for (key_hash, cell), data in delta.cells.items() if data is None):
+                transaction.delete(key_layout.key_of_name(name), b"", self._cells)
         if any(len(name) > key_layout.LONGEST_PLAIN for name, _ in pairs):
             pairs = [key_layout.key_and_value(name, data) for name, data in pairs]
-        self._put(transaction, self._cells, pairs)
+        put_all(transaction, self._cells, pairs)
 
     def _forget_empty(self, transaction: Transaction, delta: Delta) -> None:
         """Delete the keys that have neither cells nor marks left."""

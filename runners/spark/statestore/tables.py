@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, takewhile
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.lowlevel.state.state_store import Mark, MarkColumns
+from headrace.lowlevel.state.state_store import Delta, Mark, MarkColumns
 from headrace.runners.spark.statestore import key_layout
-
-if TYPE_CHECKING:
-    from headrace.runners.spark.statestore.lmdb_private import Database, Transaction
-from typing import TYPE_CHECKING
-
-from headrace.lowlevel.state.state_store import Delta
-
-if TYPE_CHECKING:
-    from headrace.runners.spark.statestore.lmdb_private import Database, Transaction
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.runners.spark.statestore.lmdb_private import Database, Transaction
@@ -29,6 +20,11 @@ _READ_AT_ONCE = 4_096
 _FIRST_READ = 64
 """Number of names that `due` reads at first; `_READ_AT_ONCE` is the most that are read at once."""
 Changes = Mapping[tuple[bytes, int, str], int | None]
+
+
+def put_all(transaction: Transaction, table: Database, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+    """Put entries in the order of the tree: neighbours share a page, so that halves the time."""
+    transaction.cursor(table).putmulti(sorted(pairs, key=itemgetter(0)))
 
 
 class MarkTable:
@@ -70,7 +66,7 @@ class MarkTable:
             stop = bisect_left(keys, end)
             longest = max(map(len, keys[:stop]), default=0)
             if longest >= key_layout.ORDER_DOUBTFUL_FROM:
-                names = [self._whole_name(view, key) for key in [*keys[:stop], *_before(remaining, end)]]
+                names = [self._whole_name(view, key) for key in [*keys[:stop], *takewhile(end.__gt__, remaining)]]
                 yield sorted(names, key=key_layout.mark_of)
                 return
             yield keys[:stop]
@@ -91,15 +87,11 @@ class MarkTable:
             for name, timestamp in zip(names, timestamps, strict=True):
                 self._change_one(transaction, name, timestamp)
             return
-        removed = [name for name, time in zip(names, timestamps, strict=True) if time is None]
-        if removed:
-            self._delete(transaction, _sorted(removed))
-            names = [name for name, time in zip(names, timestamps, strict=True) if time is not None]
-            timestamps = [time for time in timestamps if time is not None]
-        if names:
-            indices = key_layout.order_by_head(names)
-            times = np.array(timestamps, np.int64)[indices]
-            self._set(transaction, [names[index] for index in indices], times)
+        marks = sorted(zip(names, timestamps, strict=True), key=itemgetter(0))
+        if removed := [name for name, time in marks if time is None]:
+            self._delete(transaction, removed)
+        if present := [(name, time) for name, time in marks if time is not None]:
+            self._set(transaction, present)
 
     def _delete(self, transaction: Transaction, names: list[bytes]) -> None:
         pop = transaction.cursor(self.by_key_hash).pop
@@ -109,8 +101,9 @@ class MarkTable:
         for key in sorted(keys):
             delete(key, b"", by_time)
 
-    def _set(self, transaction: Transaction, names: list[bytes], timestamps: key_layout.Times) -> None:
-        pairs = list(zip(names, key_layout.times_bytes(timestamps), strict=True))
+    def _set(self, transaction: Transaction, marks: list[tuple[bytes, int]]) -> None:
+        timestamps = np.array([time for _, time in marks], np.int64)
+        pairs = list(zip([name for name, _ in marks], key_layout.times_bytes(timestamps), strict=True))
         consumed, added = transaction.cursor(self.by_key_hash).putmulti(pairs, overwrite=False)
         if added < consumed:
             self._move(transaction, pairs)
@@ -136,15 +129,6 @@ class MarkTable:
             transaction.put(*key_layout.key_and_value(key_layout.order_name(name, time), b""), db=self._by_time)
 
 
-def _before(keys: Iterator[bytes], end: bytes) -> Iterator[bytes]:
-    return takewhile(end.__gt__, keys)
-
-
-def _sorted(names: list[bytes]) -> list[bytes]:
-    """The names in about the order of the tree: neighbours share a page, so order saves more than it costs."""
-    return [names[index] for index in key_layout.order_by_head(names)]
-
-
 class IdTable:
     """Two tables of LMDB that change together: ids by name, and ids by time, to find those that are to be forgotten."""
 
@@ -163,8 +147,8 @@ class IdTable:
                 for record_id, timestamp in delta.ids.items()
             ]
             ages = [key_layout.key_and_value(key_layout.age_name(*entry), b"") for entry in delta.ids.items()]
-            transaction.cursor(self.ids).putmulti(key_layout.nearly_sorted(ids))
-            transaction.cursor(self._ages).putmulti(key_layout.nearly_sorted(ages))
+            put_all(transaction, self.ids, ids)
+            put_all(transaction, self._ages, ages)
         if delta.forget_ids_before is not None:
             self._forget(transaction, delta.forget_ids_before)
 
