@@ -221,6 +221,14 @@ class BaseInjector:
         """
         return None
 
+    def unread(self, position: object) -> str | None:
+        """What a changed program has given the injector that is never read, as its input has ended at this position.
+
+        A sentence for the user, without a full stop; None if there is nothing, or if that is not known. It is asked
+        when a run begins on a checkpoint with a source that has ended, and when the topology of a run changes.
+        """
+        return None
+
     def run_ended(self) -> None:
         """End threads and connections: the run is over, maybe because it has failed.
 
@@ -300,6 +308,18 @@ class HeldInjector(Injector, Protocol):
         """See `BaseInjector.holder`."""
 
 
+@runtime_checkable
+class UnreadInjector(Injector, Protocol):
+    """An injector with `BaseInjector.unread`, which every class with that base has.
+
+    >>> isinstance(BoundedInjector([]), UnreadInjector)
+    True
+    """
+
+    def unread(self, position: object) -> str | None:
+        """See `BaseInjector.unread`."""
+
+
 @named("BoundedInjector")
 class BoundedInjector(BaseInjector):
     """An injector of records in memory. Its watermark is perfect: no record is late.
@@ -327,6 +347,13 @@ class BoundedInjector(BaseInjector):
         parts = divided(rows, splits)
         batches = [Batch([value for value, _ in part], [timestamp for _, timestamp in part]) for part in parts]
         return Delivery([MemorySplit(batch) for batch in batches], end, done=end >= len(self.rows))
+
+    def unread(self, position: object) -> str | None:
+        """See `BaseInjector`; rows are compared by their number only."""
+        now = len(self.rows)
+        if not isinstance(position, int) or position == now:
+            return None
+        return f"it had {position:,} elements when its input ended and has {now:,} now"
 
 
 @named("ManualInjector")
@@ -432,3 +459,7 @@ class EndedInjector:
     def holder(self, position: object) -> str | None:
         """See `HeldInjector`."""
         return self._injector.holder(position) if isinstance(self._injector, HeldInjector) else None
+
+    def unread(self, position: object) -> str | None:
+        """See `UnreadInjector`; what else it has is left out on purpose."""
+        return None

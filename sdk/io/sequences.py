@@ -140,6 +140,14 @@ class TickInjector(BaseInjector):
             return delivery
         return replace(delivery, quiet_seconds=max(0, first + self._beat.time_of(end) - self._now()) / SECOND)
 
+    def unread(self, position: object) -> str | None:
+        """See `BaseInjector`; ends that follow from a time are not compared, as this is often the time of the start."""
+        number, _ = cast("tuple[int, int]", position)
+        if self._stop is not None or self._count == number:
+            return None
+        now = "no end" if self._count is None else f"{self._count:,}"
+        return f"it had {number:,} elements when its input ended and has {now} now"
+
     def _count_from(self, first: int) -> int | None:
         if self._stop is None or self._beat is None:
             return self._count

@@ -19,7 +19,7 @@ from headrace.runners.beam.functions.own_coders import DecodingCombineFn, OwnCod
 from headrace.runners.beam.translation import Rule, Translation
 from headrace.runners.beam.windowings import windowing_of
 from headrace.sdk.transforms.aggregation.combine import CombinePerKey
-from headrace.sdk.transforms.core.create import Create
+from headrace.sdk.transforms.core.create import Create, CreateKnownBy
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
 from headrace.sdk.transforms.core.par_do import Map, ParDo
@@ -43,13 +43,13 @@ _EXACT = (coders.StrUtf8Coder, coders.BytesCoder, coders.VarIntCoder, coders.Boo
 """Coders of values that cannot be changed and that Headrace's encoding keeps as they are."""
 
 
-def encoded_values(create: core.Create) -> tuple[list[object], ParDo | None]:
-    """The encoded values of a `Create`, and the step that decodes them; the values and None if no step is needed."""
+def encoded_values(create: core.Create) -> tuple[Create, ParDo | None]:
+    """A `Create` of encoded values, and the step that decodes them; of the values and None if no step is needed."""
     # Beam has chosen the coder when the transform was made, before a type may have been given to it.
-    coder = created_coder(create)
+    coder, values = created_coder(create), list(create.values)
     if type(coder) in _EXACT:
-        return list(create.values), None
-    return [coder.encode(value) for value in create.values], Map(Decoder(coder))
+        return Create(values), None
+    return CreateKnownBy([coder.encode(value) for value in values], values), Map(Decoder(coder))
 
 
 def _impulse(made: Translation, step: AppliedPTransform) -> None:
@@ -59,9 +59,9 @@ def _impulse(made: Translation, step: AppliedPTransform) -> None:
 def _create(made: Translation, step: AppliedPTransform) -> None:
     values, decode = encoded_values(step.transform)
     if decode is None:
-        made.put(step, made.pipeline | step.full_label >> Create(values))
+        made.put(step, made.pipeline | step.full_label >> values)
     else:
-        made.put(step, made.pipeline | f"{step.full_label}/Values" >> Create(values) | step.full_label >> decode)
+        made.put(step, made.pipeline | f"{step.full_label}/Values" >> values | step.full_label >> decode)
 
 
 def _flatten(made: Translation, step: AppliedPTransform) -> None:

@@ -46,7 +46,7 @@ from headrace.runners.beam.translation import Rule, Translation
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.side_inputs import AsList
 from headrace.sdk.model.special_outputs import WindowedValue
-from headrace.sdk.transforms.core.create import Create
+from headrace.sdk.transforms.core.create import CreateKnownBy
 from headrace.sdk.transforms.core.par_do import FlatMap, Map, ParDo
 from headrace.sdk.transforms.core.stable_input import Held, StableParDo
 
@@ -346,7 +346,7 @@ def _clean_up(made: Translation, move: AppliedPTransform, directory: str) -> Non
     label = f"{move.full_label}/CleanUp"
     written = made.source(move) | f"{label}/Written" >> FlatMap(_names_of_files)
     moved = made.collection(move.outputs[None])
-    start = made.pipeline | f"{label}/Start" >> Create([directory])
+    start = made.pipeline | f"{label}/Start" >> CreateKnownBy([directory], [None])
     _ = start | label >> Map(remove_directory, AsList(written), AsList(moved))
 
 

@@ -15,6 +15,7 @@ from headrace.lowlevel.injectors.injector import EndingInjector, StoringInjector
 from headrace.lowlevel.metric import MetricValues, added
 from headrace.lowlevel.python_private import call_with_room
 from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.user_errors import failing
 from headrace.lowlevel.watermarks.far_future import far_future_message
 from headrace.runners.engine.activity import Activity, ActivityReporter, RunPhase
 from headrace.runners.engine.clock import Clock
@@ -31,7 +32,7 @@ from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.driver.outcome import Outcome
 from headrace.runners.engine.driver.planning import Plan, Planner
 from headrace.runners.engine.driver.progress import EpochTiming, engine_metrics, hot_keys, progress_of
-from headrace.runners.engine.driver.recovery import Recovery
+from headrace.runners.engine.driver.recovery import Recovery, unread_inputs
 from headrace.runners.engine.driver.running_topology import RunningTopology
 from headrace.runners.engine.driver.snapshot_schedule import SnapshotSchedule
 from headrace.runners.engine.driver.topology_change import Changes, Request
@@ -114,6 +115,7 @@ class Driver:
                     _log.warning("injector %r failed in run_ended, after its last delivery", stream, exc_info=True)
 
     def _run_epochs(self) -> None:
+        was_finished = self._is_finished()
         try:
             while True:
                 self._change_topology()
@@ -128,6 +130,8 @@ class Driver:
                     self._planner.wait(plan, running, self._state)
             self._journal.ensure_driving()
             finish(self._topology.sinks, self._state.epoch, self._is_finished())
+            if was_finished and self._is_finished():
+                self._refuse_unread()
         except FencedError:
             raise
         except Exception:
@@ -145,6 +149,15 @@ class Driver:
                 injector.wake_by(self._changes.wakeup.call)
             if isinstance(injector, StoringInjector):
                 injector.store_in(self._journal.source_objects(stream))
+        if not self._is_finished():
+            for stream, said in unread_inputs(topology, self._state).items():
+                _log.warning("step %r: %s", stream, said)
+
+    def _refuse_unread(self) -> None:
+        """Raise `StepError` for a source whose changed elements a run that was finished before has not read."""
+        for stream, said in unread_inputs(self._topology, self._state).items():
+            with failing(stream, "the run was finished and delivered before, and nothing was done now"):
+                raise ValueError(said)
 
     def _is_finished(self) -> bool:
         return self._state.is_over(self._topology)

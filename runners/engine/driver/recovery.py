@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 
 from headrace.lowlevel.checkpoint import TopologyDifference
 from headrace.lowlevel.checkpoint.manifest.fingerprint import SINK as SINK_KIND
+from headrace.lowlevel.injectors.injector import UnreadInjector
 from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.user_errors import failing
 from headrace.runners.engine.activity import Activity
 from headrace.runners.engine.driver.delivery import Receipts, begin_sinks, deliver, held_receipts, joined_receipts
 from headrace.runners.engine.driver.journal import Journal, JournalState
@@ -20,6 +22,25 @@ from headrace.runners.engine.driver.topology_change import Changes
 from headrace.runners.engine.options import Hooks
 
 _log = logging.getLogger(__name__)
+
+
+def unread_inputs(topology: Topology, state: JournalState) -> dict[str, str]:
+    """Injector stream -> what the program has given it that is not read, as its input has ended; with the remedies."""
+    found = {}
+    for stream in sorted(state.done & topology.injectors.keys()):
+        injector = topology.injectors[stream]
+        if isinstance(injector, UnreadInjector):
+            with failing(stream):
+                said = injector.unread(state.positions[stream])
+            if said is not None:
+                found[stream] = f"{said}. {_UNREAD}"
+    return found
+
+
+_UNREAD = (
+    "Nothing more of it is read on this checkpoint, where its results are final; give the source its earlier elements "
+    "back, or another checkpoint to read those that it has now"
+)
 
 
 @dataclass(frozen=True, slots=True)

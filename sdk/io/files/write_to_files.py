@@ -27,7 +27,7 @@ from headrace.sdk.io.files.filesystem import CompressionTypes, Path, absolute, f
 from headrace.sdk.io.files.filesystems import FileSystems
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.special_outputs import TaggedOutput, WindowedValue
-from headrace.sdk.transforms.core.create import Create
+from headrace.sdk.transforms.core.create import CreateKnownBy
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
 from headrace.sdk.transforms.core.par_do import FlatMap, Map, ParDo
@@ -450,7 +450,7 @@ def _clean_up(temporary: ValueProvider, renamings: Collection, results: Collecti
     """Remove the temporary directory when the input has ended; files of lost attempts may be in it."""
     written = renamings | "Temporary" >> FlatMap(_temporary_files) | "AtEnd" >> WindowInto(GlobalWindows())
     renamed = results | "RenamedAtEnd" >> WindowInto(GlobalWindows())
-    start = results.pipeline | "Directory" >> Create([temporary])
+    start = results.pipeline | "Directory" >> CreateKnownBy([temporary], [None])
     _ = start | "RemoveDirectory" >> Map(_remove_directory, AsList(written), AsList(renamed))
 
 

@@ -67,13 +67,47 @@ class Create(Source):
         return _ElementsInjector([timestamped(value) for value in self.values])
 
 
+class CreateKnownBy(Create):
+    """A collection by whose other values, not its elements, it is known that a program has changed.
+
+    Encodings may differ from process to process, as those of sets of text do; a directory may follow from the place of
+    the checkpoint.
+
+    Args:
+        elements: The elements.
+        values: As many values, which are the same if the program is.
+    """
+
+    def __init__(self, elements: Iterable[object], values: Iterable[object]) -> None:
+        super().__init__(elements)
+        self._known_by = list(values)
+
+    def injector(self) -> BoundedInjector:
+        """See `Create`."""
+        return _ElementsInjector(super().injector().rows, [timestamped(value) for value in self._known_by])
+
+
+_MARKED = 16
+"""Elements before a position by which a changed list of elements is known."""
+_MARKED_AT_END = 10_000
+"""Elements before the end of the list, of which the mark is made once."""
+
+
 @named("BoundedInjector")
 class _ElementsInjector(BoundedInjector):
     """An injector that refuses to go on if the elements that it has delivered are no longer those of the program.
 
     Positions are pairs of the number of delivered elements and a mark of the last of them; those of 0.1.0 have the
     number only.
+
+    Args:
+        rows: See `BoundedInjector`.
+        told: The rows of which marks are made; None for the rows themselves.
     """
+
+    def __init__(self, rows: list[tuple[object, int]], told: list[tuple[object, int]] | None = None) -> None:
+        super().__init__(rows)
+        self._told = self.rows if told is None else told
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """See `Injector`. Raises `ValueError` for other elements before the position."""
@@ -86,15 +120,21 @@ class _ElementsInjector(BoundedInjector):
             )
         delivery = super().plan(number, limit, splits)
         end = cast(int, delivery.position)
-        return replace(delivery, position=(end, self._mark(end)))
+        return replace(delivery, position=(end, self._mark(end, _MARKED_AT_END if delivery.done else _MARKED)))
 
-    def _mark(self, number: int) -> str:
-        last = repr([_shown(row) for row in self.rows[max(0, number - _MARKED) : number]])
+    def unread(self, position: object) -> str | None:
+        """See `BaseInjector`."""
+        number, mark = position if isinstance(position, tuple) else (position, "")
+        if number != len(self.rows):
+            return super().unread(number)
+        # The mark of an end may have been made by a version that told all positions by the last few elements.
+        if mark in ("", self._mark(number, _MARKED_AT_END), self._mark(number)):
+            return None
+        return f"its {number:,} elements are no longer those that it had when its input ended"
+
+    def _mark(self, number: int, most: int = _MARKED) -> str:
+        last = repr([_shown(row) for row in self._told[max(0, number - most) : number]])
         return sha256(last.encode("utf-8", "surrogatepass")).hexdigest()[:16] if number else ""
-
-
-_MARKED = 16
-"""Elements before a position by which a changed list of elements is known."""
 
 
 def _shown(value: object) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import headrace as beam
 from headrace.lowlevel import StepError, TopologyChangeError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner, Scheduler
+from headrace.sdk.transforms.core.create import CreateKnownBy
 
 
 class Dies(Scheduler):
@@ -81,6 +83,68 @@ class TestCreate:
         assert 0 < len(first) < 10
         assert len({*map(str, first + rest)}) == len(elements)
 
+    @pytest.mark.parametrize("edit", ["appended", "removed", "another"])
+    def test_changes_after_the_end_are_refused(self, tmp_path: Path, kind: str, edit: str) -> None:
+        """The old output was accepted without a word."""
+        elements = ELEMENTS[kind]
+        run(tmp_path, beam.Create(elements[:-1]))
+        delivered_again = run(tmp_path, beam.Create(elements[:-1]))
+        others = {"appended": elements, "removed": elements[:5], "another": [elements[-1], *elements[1:-1]]}[edit]
+        counted = "elements are no longer those" if edit == "another" else f"and has {len(others)} now"
+        if edit == "another" and kind == "sets":
+            others = [(0, 0), *others[1:]]
+        with pytest.raises(StepError, match=rf"'Read' raised; the run was finished (.|\n)*{counted}(.|\n)*checkpoint"):
+            run(tmp_path, beam.Create(others))
+        assert run(tmp_path, beam.Create(elements[:-1])) == delivered_again
+
+
+@pytest.mark.parametrize("rule", ["a", "b"])
+def test_changes_after_the_end_of_one_source_are_said_while_others_go_on(tmp_path: Path, caplog, rule: str) -> None:
+    def both(rules: list[str], stop: int | None) -> list[object]:
+        found: list[object] = []
+        options = PipelineOptions(checkpoint=f"{tmp_path}/checkpoint", max_records_per_epoch=2)
+        with suppress(KeyboardInterrupt), beam.Pipeline(LocalRunner(scheduler=Dies()), options) as pipeline:
+            read = pipeline | "Rules" >> beam.Create(rules), pipeline | "Numbers" >> beam.io.GenerateSequence(0, stop)
+            _ = read | beam.Flatten() | beam.io.ForeachEpoch(lambda epoch, rows: found.extend(rows))
+        return found
+
+    both(["a"], 10)
+    both([rule], 12)
+    said = [record.getMessage() for record in caplog.records]
+    text = "step 'Rules': its 1 elements are no longer those that it had when its input ended. Nothing more of it is"
+    assert [message[: len(text)] for message in said] == ([] if rule == "a" else [text])
+
+
+def test_a_checkpoint_of_0_1_0_which_has_no_marks_is_compared_by_number(tmp_path: Path) -> None:
+    injector = beam.Create(["a", "b"]).injector()
+    assert injector.unread(2) is None
+    assert injector.unread(1) == "it had 1 elements when its input ended and has 2 now"
+
+
+def test_the_directory_of_temporary_files_may_be_another_after_the_end() -> None:
+    ended = CreateKnownBy(["/here"], [None]).injector().plan(0, 10, 1).position
+    assert CreateKnownBy(["/there"], [None]).injector().unread(ended) is None
+    assert CreateKnownBy(["/here"], [1]).injector().unread(ended) is not None
+
+
+def test_files_of_a_finished_run_appear_although_it_is_refused(tmp_path: Path) -> None:
+    class DiesBeforeTheEnd(Scheduler):
+        def step(self, name: str, epoch: int) -> None:
+            if name == "deliver":
+                raise KeyboardInterrupt
+
+    def write(elements: list[str], scheduler: Scheduler) -> None:
+        options = PipelineOptions(checkpoint=f"{tmp_path}/checkpoint")
+        with beam.Pipeline(LocalRunner(scheduler=scheduler), options) as pipeline:
+            _ = pipeline | "Read" >> beam.Create(elements) | beam.io.WriteToText(f"{tmp_path}/out", num_shards=1)
+
+    with pytest.raises(KeyboardInterrupt):
+        write(["a"], DiesBeforeTheEnd())
+    assert not list(tmp_path.glob("out*"))
+    with pytest.raises(StepError, match="it had 1 elements when its input ended and has 2 now"):
+        write(["a", "b"], Scheduler())
+    assert [path.read_text() for path in tmp_path.glob("out*")] == ["a\n"]
+
 
 def test_sets_are_the_same_elements_in_each_process(tmp_path: Path) -> None:
     """Their order is not."""
@@ -139,6 +203,12 @@ def test_a_sequence_with_another_start_is_refused_and_may_get_longer(tmp_path: P
         run(tmp_path, beam.io.GenerateSequence(2, 12))
     assert 0 < len(first) < 10
     assert first + run(tmp_path, beam.io.GenerateSequence(0, 12)) == [*range(12)]
+
+
+def test_a_sequence_that_gets_longer_after_its_end_is_refused(tmp_path: Path) -> None:
+    run(tmp_path, beam.io.GenerateSequence(0, 4))
+    with pytest.raises(StepError, match="it had 4 elements when its input ended and has 5 now"):
+        run(tmp_path, beam.io.GenerateSequence(0, 5))
 
 
 def test_a_source_that_becomes_several_steps_is_not_called_gone_alone(tmp_path: Path) -> None:
