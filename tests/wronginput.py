@@ -179,6 +179,7 @@ def _said(error: BaseException, folder: str) -> str:
     for place in {folder, str(Path(folder).resolve())}:
         text = text.replace(f"{place}/", "").replace(place, "HERE")
     text = re.sub(r"0x[0-9a-f]{6,}", "0x…", text).replace(str(ROOT), "ROOT")
+    text = re.sub(r"(size_in_bytes|last_updated_in_seconds)=[\d.]+", r"\1=…", text)
     # Ports that were free, or were not.
     text = re.sub(r"\b(127\.0\.0\.1:|port )\d{4,}", r"\1…", text)
     lines = [line.strip(_FRAME) for line in text.splitlines() if line.strip(_FRAME)]

@@ -68,9 +68,7 @@ class ParquetFormat(FileFormat):
         except PermissionError as error:
             raise denied(file.path, error) from None
         except Exception as error:
-            raise ValueError(
-                f"{file.path} is no whole Parquet file ({error}); put a whole one there, or take it out of what is read"
-            ) from error
+            raise no_whole_file(file.path, error) from error
         if offset >= rows > 0 or offset > rows:
             raise ValueError(
                 f"{file.path} has {rows} rows, of which {offset} were read before: it was replaced by another. "
@@ -149,6 +147,22 @@ class ParquetFormat(FileFormat):
         return timestamps_of(elements, self.timestamp, self.times.default(file))
 
 
+def no_whole_file(path: str, error: Exception) -> ValueError:
+    """The error for a file of which the footer cannot be read."""
+    return ValueError(f"{path} is no whole Parquet file ({error}); {_WHOLE}")
+
+
+def unreadable_rows(path: str, row: int, error: Exception) -> ValueError:
+    """The error for rows of a file that cannot be read; `row` is the number of the first one, from 0."""
+    # What is not Arrow's has a remedy of its own.
+    is_damaged = isinstance(error, (pa.ArrowException, OSError))
+    remedy = f"; it is damaged, or changed while it was read: {_WHOLE}" if is_damaged else ""
+    return ValueError(f"{path}, cannot be read from row {row} on: {error}{remedy}")
+
+
+_WHOLE = "put a whole one there, or take it out of what is read"
+
+
 def refuse_equal_names(path: str, names: Sequence[str]) -> None:
     """Raise `ValueError` if several columns of a file have one name."""
     if len(set(names)) < len(names):
@@ -193,7 +207,7 @@ class ParquetRows:
             try:
                 table = next(tables, None)
             except Exception as error:
-                raise ValueError(f"{self.file.path}, cannot be read from row {position} on: {error}") from error
+                raise unreadable_rows(self.file.path, position, error) from error
             if table is None:
                 break
             if self.format.tolerant:
@@ -329,18 +343,37 @@ class _Tables:
 
     def __call__(self, file: ReadableFile) -> Iterator[object]:
         system, path = filesystem_of(file.metadata.path)
-        with system.open_input_file(path) as opened:
-            whole = pq.ParquetFile(opened, page_checksum_verification=True)
+        name = file.metadata.path
+        with self._opened(system, path, name) as opened:
+            try:
+                whole = pq.ParquetFile(opened, page_checksum_verification=True)
+            except Exception as error:
+                raise no_whole_file(name, error) from error
             if not self.as_tables:
-                refuse_equal_names(file.metadata.path, whole.schema_arrow.names)
-            yield from self._elements(whole)
+                refuse_equal_names(name, whole.schema_arrow.names)
+            tables = self._tables(whole, name)
+            if self.as_tables:
+                yield from tables
+            else:
+                yield from chain.from_iterable(to_dicts(batch) for table in tables for batch in table.to_batches())
 
-    def _elements(self, file: pq.ParquetFile) -> Iterator[object]:
+    @staticmethod
+    def _opened(system: fs.FileSystem, path: str, name: str) -> pa.NativeFile:
+        try:
+            return system.open_input_file(path)
+        except PermissionError as error:
+            raise denied(name, error) from None
+
+    def _tables(self, file: pq.ParquetFile, name: str) -> Iterator[pa.Table]:
         columns = None if self.columns is None else list(self.columns)
-        tables: Iterator[pa.Table] = (file.read_row_group(n, columns) for n in range(file.num_row_groups))
-        if self.as_tables:
-            return tables
-        return chain.from_iterable(to_dicts(batch) for table in tables for batch in table.to_batches())
+        first = 0
+        for number in range(file.num_row_groups):
+            try:
+                table = file.read_row_group(number, columns)
+            except Exception as error:
+                raise unreadable_rows(name, first, error) from error
+            yield table
+            first += table.num_rows
 
 
 class ReadAllFromParquetBatched(ReadAllFiles):

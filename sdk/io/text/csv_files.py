@@ -19,6 +19,7 @@ from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of, match
 from headrace.sdk.io.files.pieces import shown_by_first
 from headrace.sdk.io.text.line_ranges import (
+    OTHER_ENCODING,
     SET_ASIDE,
     UTF_8,
     BadLine,
@@ -120,7 +121,7 @@ class CsvParser(LineParser):
         if "conversion" in str(error):
             inferred = f" (without it the types are those of {self.origin})" if self.origin else ""
             remedy = f"; state the column's type with dtype{inferred}"
-        remedy = "; give its encoding" if "invalid UTF8" in str(error) else remedy or f"; {SET_ASIDE}"
+        remedy = f"; {OTHER_ENCODING}" if "invalid UTF8" in str(error) else remedy or f"; {SET_ASIDE}"
         for index, line in enumerate(lines.splitlines() if self.one_line_each else ()):
             if line.count(b'"') % 2:
                 return BadLine(index, _OPEN)
@@ -440,7 +441,7 @@ def check_text(header: bytes) -> None:
             text = line.decode()
         except UnicodeDecodeError as error:
             raise BadLine(
-                index, f"not UTF-8 text ({error.reason}); give its encoding, or write UTF-16 as UTF-8"
+                index, f"not UTF-8 text ({error.reason}); {OTHER_ENCODING}, or write UTF-16 as UTF-8"
             ) from None
         if "\r" in _QUOTED.sub("", text).removesuffix("\r"):
             raise BadLine(index, "its lines end with CR (\\r) alone, so that it is one line; write LF or CR LF instead")

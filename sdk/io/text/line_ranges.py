@@ -25,6 +25,8 @@ from headrace.sdk.io.files.filesystem import MatchedFile, compression_of, open_i
 from headrace.sdk.io.files.pieces import FileFormat
 
 UTF_8 = "utf-8"
+OTHER_ENCODING = "give its encoding, such as encoding='latin-1'"
+"""What to do about text that is not UTF-8."""
 SET_ASIDE = "correct the line, or have with_exception_handling() of the source set such lines aside"
 """What to do about a line that cannot be read."""
 LONGEST_LINE = 128 << 20
@@ -130,12 +132,18 @@ class LineRange:
                 continue
             try:
                 batch = self.parser.parse(transcoded(block, self.encoding), self.file)
-            except BadLine as error:
-                raise FileError(self.file, self._line_number(offset) + error.index, error) from error
             except Exception as error:
-                number = self._line_number(offset)
-                raise ValueError(f"{self.file.path}, in the lines from {number} on: {error}") from error
+                raise self._unparsed(offset, error) from error
             yield batch
+
+    def _unparsed(self, offset: int, error: Exception) -> ValueError:
+        """The error for a block that cannot be parsed."""
+        if packed := taken_for_plain(self.file.path, self.compression):
+            return FileError(self.file, 1, packed)
+        number = self._line_number(offset)
+        if isinstance(error, BadLine):
+            return FileError(self.file, number + error.index, error)
+        return ValueError(f"{self.file.path}, in the lines from {number} on: {error}")
 
     def _apart(self, first_line: Callable[[], int], skipped: int, lines: list[bytes], time: int) -> Iterator[Batch]:
         """Records and `Unreadable`s of a block. A block with a bad line is halved until the line is found.
@@ -167,9 +175,7 @@ class LineRange:
             raise
         except Exception as error:
             is_packed = compression_of(self.file.path, self.compression) != "uncompressed"
-            remedy = "; put a whole file there, or state compression_type if its name misleads" if is_packed else ""
-            reason = f"cannot be read on ({type(error).__name__}: {error}){remedy}"
-            raise FileError(self.file, self._last_line(), reason) from error
+            raise FileError(self.file, self._last_line(), cannot_be_read_on(error, is_packed)) from error
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         """Blocks of whole records, each with the offset at which it begins."""
@@ -234,7 +240,7 @@ class LineRange:
             offset += len(self._line(file, self.start)) - 1
         if self.skip:
             header = b"".join(self._line(file, offset) for _ in range(self.skip))
-            _check_header(self.parser, header, self.file, self.encoding)
+            _check_header(self.parser, header, self.file, self.encoding, self.compression)
             offset += len(header)
         return offset
 
@@ -278,7 +284,9 @@ def transcoded(lines: bytes, encoding: str) -> bytes:
     try:
         return lines.decode(encoding).encode()
     except UnicodeDecodeError as error:
-        raise BadLine(lines.count(b"\n", 0, error.start), f"not {encoding} text ({error.reason})") from error
+        raise BadLine(
+            lines.count(b"\n", 0, error.start), f"not {encoding} text ({error.reason}); give the encoding that it has"
+        ) from error
 
 
 def checked_encoding(name: str) -> str:
@@ -299,11 +307,43 @@ def checked_encoding(name: str) -> str:
     )
 
 
-def _check_header(parser: LineParser, header: bytes, file: MatchedFile, encoding: str) -> None:
+def _check_header(
+    parser: LineParser, header: bytes, file: MatchedFile, encoding: str, compression: str = "uncompressed"
+) -> None:
     try:
         parser.check_header(transcoded(header.removeprefix(codecs.BOM_UTF8), encoding), file)
     except BadLine as error:
-        raise FileError(file, 1 + error.index, error) from error
+        packed = taken_for_plain(file.path, compression)
+        raise FileError(file, 1 if packed else 1 + error.index, packed or error) from error
+
+
+def cannot_be_read_on(error: Exception, is_packed: bool) -> str:
+    """What to say of a file whose next bytes cannot be read, with a remedy if it is compressed."""
+    remedy = "; put a whole file there, or state compression_type if its name misleads" if is_packed else ""
+    return f"cannot be read on ({type(error).__name__}: {error}){remedy}"
+
+
+_PACKED = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "xz": b"\xfd7zXZ", "zstd": b"\x28\xb5\x2f\xfd", "": b"PK\x03\x04"}
+"""Compression -> the first bytes of a file; an empty name for ZIP archives, which cannot be read."""
+
+
+def taken_for_plain(path: str, compression: str) -> str | None:
+    """What to say of a compressed file that is read as if it was not; None for other files. It looks at the file.
+
+    Args:
+        path: The file.
+        compression: The compression with which it is read, as for `compression_of`.
+    """
+    if compression_of(path, compression) != "uncompressed":
+        return None
+    head = b""
+    with suppress(Exception), open_input(path) as file:
+        head = file.read(6)
+    for name, begin in _PACKED.items():
+        if head.startswith(begin):
+            what = f"compressed, with {name}; give compression_type={name!r}" if name else "a ZIP archive; unpack it"
+            return f"the file is {what}"
+    return None
 
 
 @dataclass

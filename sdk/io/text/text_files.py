@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO, Self, Unpack, cast
 
+from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.coders.coder import Coder, StrUtf8Coder
 from headrace.sdk.graph.ptransform import PTransform
@@ -22,14 +23,18 @@ from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.fileio import ReadableFile, ReadAllFiles
 from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of
 from headrace.sdk.io.text.line_ranges import (
+    OTHER_ENCODING,
     SET_ASIDE,
     UTF_8,
     BadLine,
+    FileError,
     LineFormat,
     LineParser,
     LineSource,
     RecordEnd,
+    cannot_be_read_on,
     checked_encoding,
+    taken_for_plain,
 )
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 from headrace.sdk.model.row import Row
@@ -63,7 +68,11 @@ class TextParser(LineParser):
             yield cast(Coder, self.coder).decode(line.encode("latin-1"))
 
 
-_OTHER_ENCODING = f"give its encoding, such as encoding='latin-1', {SET_ASIDE.removeprefix('correct the line, ')}"
+_OTHER_ENCODING = f"{OTHER_ENCODING}, {SET_ASIDE.removeprefix('correct the line, ')}"
+_NO_ENCODING = (
+    "write the file as UTF-8, read it by ReadFromText with its encoding, such as encoding='latin-1', or have "
+    "coder=BytesCoder() give bytes, which a step of yours decodes"
+)
 _MUST_BE_UTF8 = f"write the file as UTF-8, {SET_ASIDE.removeprefix('correct the line, ')}"
 
 
@@ -187,10 +196,46 @@ class _ReadLines:
     delimiter: bytes | None
 
     def __call__(self, file: ReadableFile) -> Iterator[object]:
-        with file.open() as opened:
-            lines = _lines(opened) if self.delimiter is None else _split(opened, self.delimiter)
-            for line, end in islice(_without_mark(lines), self.header, None):
-                yield self.coder.decode(line if self.strip else line + end)
+        """The elements of the file's lines. Raises `FileError` with file and line for what cannot be read."""
+        number = 1
+        for line, end in self._readable(file):
+            if number > self.header:
+                try:
+                    element = self.coder.decode(line if self.strip else line + end)
+                except Exception as error:
+                    raise self._undecoded(file, number, error) from error
+                yield element
+            number += 1
+
+    def _readable(self, file: ReadableFile) -> Iterator[tuple[bytes, bytes]]:
+        number = 0
+        try:
+            with file.open() as opened:
+                lines = _lines(opened) if self.delimiter is None else _split(opened, self.delimiter)
+                for line in _without_mark(lines):
+                    number += 1
+                    yield line
+        except (HeadraceError, PermissionError, FileNotFoundError):
+            raise
+        except Exception as error:
+            is_packed = compression_of(file.metadata.path, file.compression or "auto") != "uncompressed"
+            raise FileError(_matched(file), max(number, 1), cannot_be_read_on(error, is_packed)) from error
+
+    def _undecoded(self, file: ReadableFile, number: int, error: Exception) -> FileError:
+        if packed := taken_for_plain(file.metadata.path, file.compression or "auto"):
+            return FileError(_matched(file), 1, packed)
+        if isinstance(self.coder, StrUtf8Coder) and isinstance(error, UnicodeDecodeError):
+            return FileError(_matched(file), number, f"not UTF-8 text ({error.reason}); {_NO_ENCODING}")
+        name = type(self.coder).__name__
+        return FileError(
+            _matched(file),
+            number,
+            f"{name}.decode raised {type(error).__name__} ({error}); give the coder of such lines",
+        )
+
+
+def _matched(file: ReadableFile) -> MatchedFile:
+    return MatchedFile(file.metadata.path, file.metadata.size_in_bytes, 0)
 
 
 def _without_mark(lines: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
