@@ -165,10 +165,7 @@ def to_list(column: pa.Array) -> list[object]:
     try:
         zone_of(kind.tz or "UTC")
     except LookupError as error:
-        raise ValueError(
-            f"a column of type {kind} has a time zone that is not known here; write the times in UTC, or install the "
-            "package tzdata if the zone exists"
-        ) from error
+        raise _unknown_zone(kind) from error
     try:
         return _datetimes(column)
     except (OverflowError, ValueError) as error:
@@ -201,11 +198,53 @@ def _converted(column: pa.Array) -> list[object]:
             f"a column of type {column.type} has text that is not UTF-8; write it as binary, or leave the column out "
             f"({error})"
         ) from error
-    except (LookupError, OverflowError, ValueError) as error:
+    except LookupError as error:
+        raise _unknown_zone(column.type) from error
+    except (OverflowError, ValueError) as error:
+        culprit = next(filter(_lacks_python, column), None)
+        shown = "" if culprit is None else f": {_shown(culprit)}"
         raise ValueError(
-            f"a column of type {column.type} has a value that Python does not have; correct it, or leave the column "
-            f"out ({error})"
+            f"a column of type {column.type} has a value that Python does not have{shown}; correct it, or leave the "
+            f"column out ({error})"
         ) from error
+
+
+def _unknown_zone(kind: pa.DataType) -> ValueError:
+    return ValueError(
+        f"a column of type {kind} has a time zone that is not known here; write the times in UTC, or install the "
+        "package tzdata if the zone exists"
+    )
+
+
+def _lacks_python(value: pa.Scalar) -> bool:
+    try:
+        value.as_py()
+    except Exception:
+        return True
+    return False
+
+
+def _shown(value: pa.Scalar) -> str:
+    """A text for a value that Python does not have: of the first part that it does not have, if there are parts.
+
+    >>> _shown(pa.array([[2**62]], pa.list_(pa.duration("s")))[0])
+    '4611686018427387904 s (duration[s])'
+    """
+    kind = value.type
+    if (part := next(filter(_lacks_python, _parts(value)), None)) is not None:
+        return _shown(part)
+    if not pa.types.is_temporal(kind):
+        return f"{value!s:.80} ({kind})"
+    unit = "days" if pa.types.is_date32(kind) else "ms" if pa.types.is_date64(kind) else kind.unit
+    since = "" if pa.types.is_duration(kind) or pa.types.is_time(kind) else " since 1970"
+    return f"{value.value} {unit}{since} ({kind})"
+
+
+def _parts(value: pa.Scalar) -> Iterable[pa.Scalar]:
+    """The values in a value of a list, struct or map; none for others."""
+    if isinstance(value, pa.StructScalar):
+        return [value[index] for index in range(len(value))]
+    return value.values if isinstance(value, (pa.ListScalar, pa.MapScalar)) else ()
 
 
 def _refuse_nanoseconds(column: pa.Array) -> None:

@@ -70,6 +70,7 @@ def test_times_of_day_with_nanoseconds_are_refused() -> None:
         to_list(pa.array([None, 1001], pa.time64("ns")))
 
 
+STRUCT = pa.struct([("id", pa.int64()), ("at", pa.timestamp("s", "UTC"))])
 NOT_UTF_8 = pa.Array.from_buffers(
     pa.string(), 1, [None, pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0])), pa.py_buffer(b"\xff")]
 )
@@ -78,14 +79,31 @@ NOT_UTF_8 = pa.Array.from_buffers(
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pa.array([-(2**31)], pa.date32()), "a column of type date32[day] has a value that Python does not have; "),
-        (pa.array([[2**62]], pa.list_(pa.timestamp("us"))), "has a value that Python does not have; correct it"),
-        (pa.array([[1]], pa.list_(pa.timestamp("us", "Nowhere/X"))), "has a value that Python does not have; correct"),
+        (pa.array([-(2**31)], pa.date32()), "does not have: -2147483648 days since 1970 (date32[day]); correct"),
+        (
+            pa.array([None, [0], [None, 2**62]], pa.list_(pa.timestamp("us"))),
+            "a column of type list<item: timestamp[us]> has a value that Python does not have: 4611686018427387904 us "
+            "since 1970 (timestamp[us]); correct it",
+        ),
+        (
+            pa.array([{"id": 1, "at": None}, {"id": 2, "at": 2**60}], STRUCT),
+            "does not have: 1152921504606846976 s since 1970 (timestamp[s, tz=UTC]); correct it",
+        ),
+        (
+            pa.array([[("a", 1)], [("b", 2), ("c", -(2**60))]], pa.map_(pa.string(), pa.duration("ms"))),
+            "does not have: -1152921504606846976 ms (duration[ms]); correct it",
+        ),
+        (pa.array([2**62], pa.duration("s")), "does not have: 4611686018427387904 s (duration[s]); correct it"),
+        (pa.array([2**62]).view(pa.date64()), "not have: 4611686018427387904 ms since 1970 (date64[ms]); correct it"),
+        (
+            pa.array([[1]], pa.list_(pa.timestamp("us", "Nowhere/X"))),
+            "has a time zone that is not known here; write the times in UTC",
+        ),
         (pa.array([1], pa.timestamp("us", "Nowhere/X")), "has a time zone that is not known here; write the times"),
         (pa.array([1, None], pa.timestamp("us", "Nowhere/X")), "has a time zone that is not known here; write the"),
         (NOT_UTF_8, "a column of type string has text that is not UTF-8; write it as binary, or leave"),
     ],
-    ids=["date", "nested", "nested zone", "zone", "zone with null", "text"],
+    ids=["date", "list", "struct", "map", "duration", "ms", "nested zone", "zone", "zone with null", "text"],
 )
 def test_what_python_does_not_have_is_named_with_its_column(column: pa.Array, message: str) -> None:
     """The message was that of Python's constructor alone, such as `date value out of range`."""
