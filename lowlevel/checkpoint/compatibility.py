@@ -137,7 +137,16 @@ class TopologyDifference:
             )
         elif not {kind for kind, _ in common} & {INJECTOR} and {kind for kind, _ in old} & {INJECTOR}:
             reasons.append("No source of it is in this pipeline: if this is another pipeline, give another checkpoint")
-        raise TopologyChangeError(f"{subject} cannot go on with the changed pipeline: {'. '.join(reasons)}")
+        raise TopologyChangeError(f"{subject} cannot go on with the changed pipeline: {_sentences(reasons)}")
+
+
+def _sentences(parts: Iterable[str]) -> str:
+    """The parts as sentences, the last one without its full stop.
+
+    >>> _sentences(["it is gone; did you mean 'Read'?", "another pipeline needs another checkpoint", "give one"])
+    "it is gone; did you mean 'Read'? another pipeline needs another checkpoint. give one"
+    """
+    return " ".join(part if part.endswith("?") else f"{part}." for part in parts).removesuffix(".")
 
 
 def change_of(stored: Stored, new: Fingerprint, consent: Consent) -> TopologyDifference:

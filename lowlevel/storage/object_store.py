@@ -42,6 +42,8 @@ _FROM_ENVIRONMENT = (
 _CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0
 """For how long a failed operation on a cloud store is retried, seconds; one request may take half of it."""
+_OTHER_PLACE = "choose a place in which a directory can be made", "correct the URL or the settings of its store"
+"""What to do about an error of the place of a store that has no remedy of its own: a path, or a URL."""
 _REMEDIES = {
     errno.ENOSPC: "free some space there and start again",
     errno.EDQUOT: "free some space there and start again",
@@ -50,6 +52,8 @@ _REMEDIES = {
     errno.EPERM: "give this user the right to read and write there, or choose another place",
     errno.EROFS: "choose a place that can be written to",
     errno.ENOTDIR: "choose a directory: a part of that path is a file",
+    errno.ENAMETOOLONG: "choose a shorter one",
+    errno.ELOOP: "choose a directory: links of that path lead to each other",
 }
 
 
@@ -214,10 +218,18 @@ class ObjectStore:
 
     def _existing(self) -> obstore.ObjectStore | None:
         """The store for reading, which does not make the directory; None if the directory does not exist."""
-        if self._objects is None and self._root is not None and self._root.exists():
+        if self._objects is None and self._root is not None and self._exists(self._root):
             with self._explained("open", ""):
                 return self._created()
         return self._objects
+
+    def _exists(self, root: Path) -> bool:
+        try:
+            return root.exists()
+        except OSError:
+            # There can be no directory of this name, as it is too long.
+            with self._explained("open", ""):
+                raise
 
     def _created(self) -> obstore.ObjectStore:
         if self._objects is None:
@@ -244,7 +256,11 @@ class ObjectStore:
             kind = PlaceError if self._objects is None else StoreError
             # The error of obstore contains the URL with its credentials.
             cause = error if self.describe() == self._place else None
-            raise kind(f"cannot {action} {self._name(path)}: {self._loss() or hidden(_reason(error))}") from cause
+            # A `ValueError` with a path is of the name of an object, and says what to do.
+            is_of_place = kind is PlaceError and not (path and isinstance(error, ValueError))
+            remedy = _OTHER_PLACE[self._local is None] if is_of_place else ""
+            reason = self._loss() or hidden(_reason(error, remedy))
+            raise kind(f"cannot {action} {self._name(path)}: {reason}") from cause
 
     def _loss(self) -> str | None:
         """The message for a directory that has existed and is gone; None otherwise."""
@@ -308,10 +324,14 @@ def _refuse_fork() -> None:
         )
 
 
-def _reason(error: Exception) -> str:
-    """The message of a store's error: the operating system's message and a remedy, if they are known."""
+def _reason(error: Exception, otherwise: str) -> str:
+    """The message of a store's error: the operating system's message, if it is known, and a remedy.
+
+    Args:
+        error: The error.
+        otherwise: The remedy for an error that has none of its own; may be empty.
+    """
     number = error_number(error)
-    if number is None:
-        return error_text(error)
-    remedy = _REMEDIES.get(number)
-    return os.strerror(number).lower() + (f"; {remedy}" if remedy else "")
+    remedy = otherwise if number is None else _REMEDIES.get(number, otherwise)
+    text = error_text(error) if number is None else os.strerror(number).lower()
+    return f"{text}; {remedy}" if remedy else text

@@ -257,7 +257,10 @@ def test_a_name_that_nothing_has_is_said_with_the_names_that_there_are() -> None
         "--allow_removed=cout names nothing that the checkpoint has; did you mean 'count'?",
         "--discard_stored=elsewhere names nothing that the checkpoint has; it has 'count', 'in', 'more', 'out'",
     )
-    with pytest.raises(TopologyChangeError, match=r"'count' is gone.*--allow_removed=cout names nothing"):
+    with pytest.raises(
+        TopologyChangeError,
+        match=r"'count' is gone.*--allow_removed=cout names nothing.*did you mean 'count'\? --discard",
+    ):
         refused.require_possible("the checkpoint there")
     # What is archived, or has only productions that are on their way, is known.
     known = change(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore, StoreError
+from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore, PlaceError, StoreError
 
 
 def test_what_is_put_is_there(store: ObjectStorage) -> None:
@@ -246,6 +246,34 @@ def test_a_file_where_a_directory_belongs(tmp_path: Path) -> None:
         ObjectStore(tmp_path / "file").list("log")
     with pytest.raises(StoreError, match=r"cannot write .*/file/deeper/log/1: "):
         ObjectStore(tmp_path / "file" / "deeper").put_if_absent("log/1", b"")
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.ENOENT, "no such file or directory; choose a place in which a directory can be made"),
+        (errno.EACCES, "permission denied; give this user the right to read and write there, or choose another place"),
+        (errno.EROFS, "read-only file system; choose a place that can be written to"),
+        (errno.EIO, "input/output error; choose a place in which a directory can be made"),
+    ],
+)
+def test_a_place_where_no_directory_can_be_made_comes_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, said: str
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    store = ObjectStore(tmp_path / "state")
+    monkeypatch.setattr(os, "mkdir", fails)
+    with pytest.raises(PlaceError, match=rf"cannot write .*/state/log/1: {said}$"):
+        store.put("log/1", b"")
+
+
+def test_a_name_that_is_too_long_and_a_url_that_is_none_come_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(PlaceError, match=r"cannot open .*: file name too long; choose a shorter one$"):
+        ObjectStore(tmp_path / ("x" * 300)).list("log")
+    with pytest.raises(PlaceError, match=r"cannot open s3://: .*; correct the URL or the settings of its store$"):
+        ObjectStore("s3://")
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
