@@ -22,6 +22,7 @@ from headrace.lowlevel.checkpoint.manifest.fingerprint import (
     aspects_changed,
     has_default_name,
     is_perhaps_another,
+    word_for,
 )
 from headrace.lowlevel.errors import TopologyChangeError
 from headrace.lowlevel.sinks.sink import TapSink
@@ -114,9 +115,9 @@ class TopologyDifference:
     def summary(self) -> str:
         """A description of the differences, in one line; empty if there are none."""
         lines = self.old.differences(self.new)
-        lines += [f"{kind} {name!r} is restored from the archive" for kind, name in sorted(self.restored)]
+        lines += [f"{word_for(kind)} {name!r} is restored from the archive" for kind, name in sorted(self.restored)]
         lines += [f"{member} is archived" for member in self.archived]
-        lines += [f"what was stored for {kind} {name!r} is deleted" for kind, name in sorted(self.discarded)]
+        lines += [f"what was stored for {word_for(kind)} {name!r} is deleted" for kind, name in sorted(self.discarded)]
         lines += [f"productions to {name!r} by {stream!r} are dropped" for name, stream in sorted(self.dropped)]
         return "; ".join(lines)
 

@@ -353,7 +353,7 @@ class BoundedInjector(BaseInjector):
         now = len(self.rows)
         if not isinstance(position, int) or position == now:
             return None
-        return f"it had {position:,} elements when its input ended and has {now:,} now"
+        return f"the number of its elements was {position:,} when its input ended and is {now:,} now"
 
 
 @named("ManualInjector")

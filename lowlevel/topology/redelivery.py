@@ -78,7 +78,7 @@ def refuse_unrecognised(topology: Wiring) -> None:
 
 def _refusal(stream: str, reader: str, consequence: str) -> TopologyError:
     return TopologyError(
-        f"{reader} gets records of the injector of {stream!r}, which may deliver a record again (record_ids=True); no "
+        f"{reader} gets records of source {stream!r}, which may deliver a record again (record_ids=True); no "
         f"keyed computation in between drops such a record, which {consequence}; let Once(output) read {stream!r} with "
         "the key extractor by_record_id and read its output instead, or leave record_ids out if no record comes twice"
     )

@@ -65,7 +65,7 @@ def _check_sink(name: str, stream: str, sink: Sink, weak: str, strong: str | Non
 def _producers(topology: Wiring) -> tuple[dict[str, str], dict[str, str]]:
     """Stream -> a weak producer, and stream -> a strong producer, as error messages name them."""
     weak: dict[str, str] = {}
-    strong = {stream: f"injector {stream!r}" for stream in topology.injectors}
+    strong = {stream: f"source {stream!r}" for stream in topology.injectors}
 
     def note(node: Keyed | Inline, weakly: frozenset[str]) -> None:
         for stream in node.outputs:

@@ -53,7 +53,7 @@ class Injected:
 
     def __str__(self) -> str:
         waits = f": it waits for {self.holder}" if self.holder else ""
-        return f"injector {self.stream!r} is at {timestamp_text(self.timestamp)}{waits}"
+        return f"source {self.stream!r} is at {timestamp_text(self.timestamp)}{waits}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +196,13 @@ def skew_holder(stream: str, injectors: Mapping[str, InjectorProgress], limit: f
 
     >>> slow, quick = InjectorProgress(watermark=0), InjectorProgress(watermark=90_000_000, greatest=100_000_000)
     >>> skew_holder("quick", {"slow": slow, "quick": quick}, 60)
-    "injector 'slow', which is at 0 (1970-01-01T00:00:00Z), more than --skew_limit=60 seconds behind"
+    "source 'slow', which is at 0 (1970-01-01T00:00:00Z), more than --skew_limit=60 seconds behind"
     """
     if stream not in too_far_ahead(injectors, limit):
         return None
     last = min(injectors, key=lambda name: injectors[name].watermark)
     behind = timestamp_text(injectors[last].watermark)
-    return f"injector {last!r}, which is at {behind}, more than --skew_limit={limit:g} seconds behind"
+    return f"source {last!r}, which is at {behind}, more than --skew_limit={limit:g} seconds behind"
 
 
 def timestamp_text(timestamp: int) -> str:

@@ -146,7 +146,7 @@ class TickInjector(BaseInjector):
         if self._stop is not None or self._count == number:
             return None
         now = "no end" if self._count is None else f"{self._count:,}"
-        return f"it had {number:,} elements when its input ended and has {now} now"
+        return f"the number of its elements was {number:,} when its input ended, and it has {now} now"
 
     def _count_from(self, first: int) -> int | None:
         if self._stop is None or self._beat is None:

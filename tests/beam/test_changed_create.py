@@ -51,7 +51,7 @@ def run(folder: Path, elements: list[object]) -> None:
 def test_elements_that_are_added_after_the_end_are_refused(tmp_path: Path, elements: list[object]) -> None:
     run(tmp_path, elements[:1])
     run(tmp_path, elements[:1])
-    with pytest.raises(ValueError, match=r"it had 1 elements when its input ended and has 2 now\. .* 'Read"):
+    with pytest.raises(ValueError, match=r"of its elements was 1 when its input ended and is 2 now\. .* 'Read"):
         run(tmp_path, elements)
-    with pytest.raises(ValueError, match=r"its 1 elements are no longer those .* 'Read"):
+    with pytest.raises(ValueError, match=r"its elements are no longer those .* 'Read"):
         run(tmp_path, elements[1:])

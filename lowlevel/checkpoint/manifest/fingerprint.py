@@ -35,7 +35,16 @@ class Member(NamedTuple):
     """The meaning of its stored data: (aspect, value), sorted; empty if it stores nothing."""
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name!r}"
+        return f"{word_for(self.kind)} {self.name!r}"
+
+
+def word_for(kind: str) -> str:
+    """The word that messages have for a kind of members; users of the SDK know injectors as sources.
+
+    >>> word_for(INJECTOR), word_for(SINK)
+    ('source', 'sink')
+    """
+    return "source" if kind == INJECTOR else kind
 
 
 class Fingerprint(NamedTuple):

@@ -183,7 +183,7 @@ def _position(stream: str, position: object) -> bytes:
         return PLAIN.encode(position)
     except TypeError as error:
         raise TypeError(
-            f"the position of injector {stream!r} cannot be committed: {error}; nothing is committed"
+            f"the position of source {stream!r} cannot be committed: {error}; nothing is committed"
         ) from None
 
 

@@ -112,7 +112,7 @@ class Driver:
                 try:
                     injector.run_ended()
                 except Exception:
-                    _log.warning("injector %r failed in run_ended, after its last delivery", stream, exc_info=True)
+                    _log.warning("source %r failed in run_ended, after its last delivery", stream, exc_info=True)
 
     def _run_epochs(self) -> None:
         was_finished = self._is_finished()
@@ -217,7 +217,7 @@ class Driver:
                 injector.committed(self._state.positions[stream])
             except Exception as error:
                 epoch = self._state.epoch
-                error.add_note(f"in `committed` of injector {stream!r}; epoch {epoch} is committed, start again")
+                error.add_note(f"in `committed` of source {stream!r}; epoch {epoch} is committed, start again")
                 raise
 
     def _tidy(self) -> None:

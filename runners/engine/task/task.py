@@ -204,7 +204,7 @@ def _with_ids(batches: Iterable[Batch]) -> Iterator[Batch]:
     for batch in batches:
         if len(batch) and batch.ids is None:
             raise ValueError(
-                f"the injector has record_ids=True, but {len(batch)} of its records come without ids, so a record that "
+                f"the source has record_ids=True, but {len(batch)} of its records come without ids, so a record that "
                 "comes twice would count twice; give each of its batches ids, or leave record_ids out"
             )
         yield batch

@@ -130,7 +130,7 @@ class _ElementsInjector(BoundedInjector):
         # The mark of an end may have been made by a version that told all positions by the last few elements.
         if mark in ("", self._mark(number, _MARKED_AT_END), self._mark(number)):
             return None
-        return f"its {number:,} elements are no longer those that it had when its input ended"
+        return "its elements are no longer those that it had when its input ended"
 
     def _mark(self, number: int, most: int = _MARKED) -> str:
         last = repr([_shown(row) for row in self._told[max(0, number - most) : number]])

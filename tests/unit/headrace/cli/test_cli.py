@@ -249,7 +249,7 @@ def test_explain_says_which_steps_are_vectorized_and_who_holds_watermarks(folder
     assert "not vectorized  step 'Filter(" in text
     assert "vectorized      step 'Sum' processes all keys at once" in text
     ran("points:topology", "--checkpoint=state", "-o", "max_records_per_epoch=1")
-    assert "injector 'queries'" in call("explain", "points:topology", "--checkpoint=state").stdout
+    assert "source 'queries'" in call("explain", "points:topology", "--checkpoint=state").stdout
     told = json.loads(call("explain", "points.py", "--json", "--step=Sum").stdout)
     assert {step["step"] for step in told["steps"]} == {"Sum"}
     wrong = call("explain", "points.py", "--step=Max")

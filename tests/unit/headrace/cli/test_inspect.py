@@ -177,7 +177,7 @@ def test_explain_tells_each_step_once_with_a_reason_and_what_to_do(folder: Path)
     ("program", "difference"),
     [
         ("other", "computation 'Sum' is only in the checkpoint"),
-        ("renamed", "injector 'Scores' is only in the program"),
+        ("renamed", "source 'Scores' is only in the program"),
         ("changed", "has windows GlobalWindows instead of FixedWindows"),
     ],
 )
@@ -237,10 +237,10 @@ def test_the_skew_limit_is_named_where_it_holds_a_source_back(folder: Path) -> N
     (folder / "skewed.py").write_text(SKEWED)
     run = ["run", "skewed.py:topology", *RUN, "--checkpoint=state"]
     assert CliRunner().invoke(app, [*run, "-o", "skew_limit=25"]).exit_code == Ending.FAILED
-    waits = "waits for injector 'slow', which is at 4000000 (1970-01-01T00:00:04Z), more than --skew_limit=25 seconds"
+    waits = "waits for source 'slow', which is at 4000000 (1970-01-01T00:00:04Z), more than --skew_limit=25 seconds"
     explained = said("explain", "skewed.py:topology", "--checkpoint=state")
     assert explained.count(waits) == 1
-    assert f"injector 'quick' is at 20000000 (1970-01-01T00:00:20Z): it {waits} behind" in explained
+    assert f"source 'quick' is at 20000000 (1970-01-01T00:00:20Z): it {waits} behind" in explained
     inspected = said("inspect", "state", columns=300)
-    assert "injector 'slow', which is at 4000000" in inspected
+    assert "source 'slow', which is at 4000000" in inspected
     assert "waits for" not in said("inspect", "state", "--at-epoch=1", columns=300)

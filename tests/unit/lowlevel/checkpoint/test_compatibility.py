@@ -130,11 +130,11 @@ REFUSED = {
     ),
     "another kind of position": (
         {"new": topology(injector=ManualInjector())},
-        "injector 'in' has position ManualInjector instead of BoundedInjector, so",
+        "source 'in' has position ManualInjector instead of BoundedInjector, so",
     ),
     "an injector that is gone": (
         {"new": Fingerprint(tuple(one for one in topology().members if one.name != "more"), topology().levels)},
-        "injector 'more' is gone; give it its name back, or have its position archived, to be "
+        "source 'more' is gone; give it its name back, or have its position archived, to be "
         "restored when it comes back: --allow_removed=more",
     ),
     "productions for what is gone": (
@@ -203,7 +203,7 @@ def test_consent_makes_it_possible(case: str, consent: Consent, attributes: dict
 
 def test_several_differences_are_all_named() -> None:
     refused = change(topology(Sum(), injector=ManualInjector()))
-    assert [sentence.split(" has ")[0] for sentence in refused.refused] == ["computation 'count'", "injector 'in'"]
+    assert [sentence.split(" has ")[0] for sentence in refused.refused] == ["computation 'count'", "source 'in'"]
 
 
 def test_the_checkpoint_of_another_pipeline_is_told_from_that_of_a_changed_one() -> None:

@@ -201,7 +201,7 @@ def test_a_position_that_is_no_plain_value_is_refused_with_its_injector(tmp_path
 
     topology = Topology()
     topology.injector("odd", Odd([("a", 1)]))
-    with pytest.raises(TypeError, match=r"position of injector 'odd' cannot be committed: .* no plain value; use None"):
+    with pytest.raises(TypeError, match=r"position of source 'odd' cannot be committed: .* no plain value; use None"):
         LocalRunner().run_topology(topology, RunOptions(str(tmp_path)))
 
 

@@ -114,7 +114,7 @@ def test_a_sink_that_would_be_given_a_record_again_is_refused():
     topology.injector("in", repeating())
     topology.inline("pass", Passing(), ["in"], ["passed"])
     topology.sink("out", "passed", CallSink(lambda epoch, rows: None))
-    with pytest.raises(TopologyError, match=r"sink 'out' gets records of the injector of 'in'.*let Once\(output\)"):
+    with pytest.raises(TopologyError, match=r"sink 'out' gets records of source 'in'.*let Once\(output\)"):
         topology.validate()
     topology.sinks["out"] = ("passed", SendSink(print))
     Passing.strong_productions = False

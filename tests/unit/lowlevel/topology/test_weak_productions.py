@@ -103,7 +103,7 @@ def test_a_sink_of_weak_and_strong_productions_of_one_stream_is_refused(other):
         made.injector("out", BoundedInjector([]))
     else:
         made.computation("second", Strong(), {"in": lambda value: value}, ["out"])
-    who = "injector 'out'" if other == "injector" else "step 'second'"
+    who = "source 'out'" if other == "injector" else "step 'second'"
     with pytest.raises(TopologyError, match=rf"'out', to which step 'step' produces weakly and {who} strongly"):
         made.validate()
 

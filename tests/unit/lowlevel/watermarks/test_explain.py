@@ -191,7 +191,7 @@ def test_a_checkpoint_names_the_process_that_is_silent(tmp_path):
     assert found.cause == Injected("in", MIN_TIMESTAMP, "process 'host-b', which has never reported")
     assert str(found) == (
         "the input low watermark of step 'passing' is the beginning of time\n"
-        "  injector 'in' is at the beginning of time: it waits for process 'host-b', which has never reported\n"
+        "  source 'in' is at the beginning of time: it waits for process 'host-b', which has never reported\n"
         "  it is passed on by 'holding'"
     )
 

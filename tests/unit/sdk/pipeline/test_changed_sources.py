@@ -90,7 +90,7 @@ class TestCreate:
         run(tmp_path, beam.Create(elements[:-1]))
         delivered_again = run(tmp_path, beam.Create(elements[:-1]))
         others = {"appended": elements, "removed": elements[:5], "another": [elements[-1], *elements[1:-1]]}[edit]
-        counted = "elements are no longer those" if edit == "another" else f"and has {len(others)} now"
+        counted = "elements are no longer those" if edit == "another" else f"and is {len(others)} now"
         if edit == "another" and kind == "sets":
             others = [(0, 0), *others[1:]]
         with pytest.raises(StepError, match=rf"'Read' raised; the run was finished (.|\n)*{counted}(.|\n)*checkpoint"):
@@ -111,14 +111,14 @@ def test_changes_after_the_end_of_one_source_are_said_while_others_go_on(tmp_pat
     both(["a"], 10)
     both([rule], 12)
     said = [record.getMessage() for record in caplog.records]
-    text = "step 'Rules': its 1 elements are no longer those that it had when its input ended. Nothing more of it is"
+    text = "step 'Rules': its elements are no longer those that it had when its input ended. Nothing more of it is"
     assert [message[: len(text)] for message in said] == ([] if rule == "a" else [text])
 
 
 def test_a_checkpoint_of_0_1_0_which_has_no_marks_is_compared_by_number(tmp_path: Path) -> None:
     injector = beam.Create(["a", "b"]).injector()
     assert injector.unread(2) is None
-    assert injector.unread(1) == "it had 1 elements when its input ended and has 2 now"
+    assert injector.unread(1) == "the number of its elements was 1 when its input ended and is 2 now"
 
 
 def test_the_directory_of_temporary_files_may_be_another_after_the_end() -> None:
@@ -141,7 +141,7 @@ def test_files_of_a_finished_run_appear_although_it_is_refused(tmp_path: Path) -
     with pytest.raises(KeyboardInterrupt):
         write(["a"], DiesBeforeTheEnd())
     assert not list(tmp_path.glob("out*"))
-    with pytest.raises(StepError, match="it had 1 elements when its input ended and has 2 now"):
+    with pytest.raises(StepError, match="the number of its elements was 1 when its input ended and is 2 now"):
         write(["a", "b"], Scheduler())
     assert [path.read_text() for path in tmp_path.glob("out*")] == ["a\n"]
 
@@ -180,7 +180,7 @@ def test_files_are_not_read_on_in_another_format(tmp_path: Path, before: str, af
     if before == after:
         run(tmp_path, FORMATS[after](f"{tmp_path}/a"))
         return
-    message = f"injector 'Read' has records {after} instead of {before}, so .*--discard_stored=Read"
+    message = f"source 'Read' has records {after} instead of {before}, so .*--discard_stored=Read"
     with pytest.raises(TopologyChangeError, match=message):
         run(tmp_path, FORMATS[after](f"{tmp_path}/a"))
 
@@ -207,7 +207,7 @@ def test_a_sequence_with_another_start_is_refused_and_may_get_longer(tmp_path: P
 
 def test_a_sequence_that_gets_longer_after_its_end_is_refused(tmp_path: Path) -> None:
     run(tmp_path, beam.io.GenerateSequence(0, 4))
-    with pytest.raises(StepError, match="it had 4 elements when its input ended and has 5 now"):
+    with pytest.raises(StepError, match="the number of its elements was 4 when its input ended, and it has 5 now"):
         run(tmp_path, beam.io.GenerateSequence(0, 5))
 
 

@@ -75,7 +75,7 @@ def test_an_injector_that_fails_at_the_end_fails_no_run_that_has_delivered(caplo
     LocalRunner().run_topology(topology(calls))
     assert sorted(map(str, calls)) == ["('committed', 1)", "ended", "good", "good", "teardown"]
     [record] = [one for one in caplog.records if one.levelno >= logging.WARNING]
-    assert record.message == "injector 'first' failed in run_ended, after its last delivery"
+    assert record.message == "source 'first' failed in run_ended, after its last delivery"
     assert "the connection is gone" in caplog.text
 
 
@@ -90,7 +90,7 @@ def test_an_error_after_a_commit_names_the_injector() -> None:
     calls: list[object] = []
     with pytest.raises(OSError, match="no right to delete") as caught:
         LocalRunner().run_topology(topology(calls, error=OSError("no right to delete")))
-    assert caught.value.__notes__ == ["in `committed` of injector 'second'; epoch 1 is committed, start again"]
+    assert caught.value.__notes__ == ["in `committed` of source 'second'; epoch 1 is committed, start again"]
     assert "ended" in calls and "teardown" in calls
 
 

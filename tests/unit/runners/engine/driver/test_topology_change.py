@@ -241,7 +241,7 @@ class OtherSink(CallSink):
 REFUSED = {
     "a computation that is gone": (counting, lambda: counting(name="other"), "computation 'count' is gone; give it"),
     "another class": (counting, lambda: counting(computation=Other()), "computation 'count' has class Other instead"),
-    "another kind of position": (counting, lambda: counting(ManualInjector()), "injector 'in' has position Manual"),
+    "another kind of position": (counting, lambda: counting(ManualInjector()), "source 'in' has position Manual"),
     "rows that may not be delivered": (
         lambda: with_sink(counting(), CallSink(lambda epoch, rows: None)),
         counting,
