@@ -87,12 +87,14 @@ class EpochSpec:
     """Sink -> what its tasks must know; see `AgreeingSink`."""
     latest: Mapping[str, int] = field(default_factory=dict)
     """Injector stream -> `Delivery.latest`, where there is a bound."""
+    most_records: int | None = None
+    """Number of records after which a task that runs all of the epoch gives it up; None for no such task."""
     _packed: bytes = field(default=b"", init=False, repr=False, compare=False)
     """The spec as bytes, made by the first pickling."""
 
-    def alone(self, intervals: Mapping[int, IntervalMap]) -> EpochSpec:
+    def alone(self, intervals: Mapping[int, IntervalMap], most_records: int) -> EpochSpec:
         """The same epoch with one task at each level, which owns all of the given intervals."""
-        return replace(self, tasks=1, intervals=intervals, watermarks=None)
+        return replace(self, tasks=1, intervals=intervals, watermarks=None, most_records=most_records)
 
     @property
     def has_many_tasks(self) -> bool:

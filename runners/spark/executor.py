@@ -21,7 +21,7 @@ from headrace.runners.spark.dataframe.injectors import close_streams
 from headrace.runners.spark.jobs.epoch_job import EpochJob, fits_one
 from headrace.runners.spark.jobs.resident_task import ResidentTask
 from headrace.runners.spark.jobs.side_jobs import SnapshotJob, ask_to_leave
-from headrace.runners.spark.jobs.stage_function import WORKED, limited, was_too_much
+from headrace.runners.spark.jobs.stage_function import WORKED, was_too_much
 from headrace.runners.spark.jobs.stage_policy import StageExtent
 from headrace.runners.spark.session import driver_address
 from headrace.runners.spark.worker.last_step import noted_step
@@ -71,7 +71,8 @@ class SparkExecutor:
         self._jobs: dict[int, EpochJob] = {}
         self._one_task_epochs, self._task_idle_seconds = one_task_epochs, task_idle_seconds
         self._resident = self._new_resident()
-        self._one_task = _OneTask()
+        self._merged: tuple[Mapping[int, IntervalMap], Mapping[int, IntervalMap]] = ({}, {})
+        """Intervals by level, and the same as one task owns them."""
         self._extent = self._new_extent()
         self._snapshots: SnapshotJob | None = None
 
@@ -106,9 +107,12 @@ class SparkExecutor:
         if not self._extent.choose_one_task(reading):
             return None
         # One task of the engine at each level, as each has costs of its own; it works out the watermarks itself.
-        spec = self._one_task.of(spec)
+        if spec.intervals is not self._merged[0]:
+            merged = {level: intervals.of_one_owner() for level, intervals in spec.intervals.items()}
+            self._merged = spec.intervals, merged
+        spec = spec.alone(self._merged[1], self._extent.limit(reading))
         messages = [(0, *message[1:]) for message in messages if message[2] != MessageKind.CONTROL]
-        inputs = [*work_messages(spec, limited(splits, self._extent.limit(reading))), *messages]
+        inputs = [*work_messages(spec, splits), *messages]
         if not fits_one(inputs):
             return None
         began = time.perf_counter()
@@ -205,18 +209,3 @@ class SparkExecutor:
             self._snapshots.end(at_once)
         if not at_once and any(node.computation.has_teardown() for node in self.topology.nodes()):
             ask_to_leave(self._session, self._payload, self.parallelism)
-
-
-class _OneTask:
-    """Epochs with one task of the engine at each level; the intervals of the last one are kept."""
-
-    def __init__(self) -> None:
-        self._given: Mapping[int, IntervalMap] = {}
-        self._merged: Mapping[int, IntervalMap] = {}
-
-    def of(self, spec: EpochSpec) -> EpochSpec:
-        """The same epoch with one task at each level, which owns all intervals."""
-        if spec.intervals is not self._given:
-            self._given = spec.intervals
-            self._merged = {level: intervals.of_one_owner() for level, intervals in spec.intervals.items()}
-        return spec.alone(self._merged)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Protocol
 
 from headrace.lowlevel.checkpoint import DeltaFile, FileChain
+from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.metric import Where
 from headrace.lowlevel.processing.state_cache import StateCache
 from headrace.lowlevel.records.block import Block
@@ -18,6 +20,14 @@ _MOST_BYTES = 256 << 20
 """Size of the largest block that is passed on without encoding."""
 
 
+MOST_SECONDS = 2.0
+"""Seconds after which a task gives up an epoch that runs in one task, so that several tasks can share its work."""
+
+
+class TooMuchError(HeadraceError, RuntimeError):
+    """An epoch is too large for one task. Nothing of it is committed; the executor runs it again, level by level."""
+
+
 class LocalExchange:
     """Blocks of one attempt at an epoch. Nobody changes a block, so sender and receiver may share it.
 
@@ -27,6 +37,13 @@ class LocalExchange:
 
     def __init__(self) -> None:
         self._blocks: list[ColumnBlock] = []
+        self._began, self._records = time.perf_counter(), 0
+
+    def count_read(self, records: int, most: int) -> None:
+        """Count records that were read of an epoch that may have `most` of them. Raises `TooMuchError`."""
+        self._records += records
+        if self._records > most or time.perf_counter() - self._began > MOST_SECONDS:
+            raise TooMuchError("an epoch has too many records for one task")
 
     def leave(self, block: Block) -> int | None:
         """Add a block; returns its number, or None if it must be encoded: a block of Python values, or very large."""

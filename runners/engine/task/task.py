@@ -189,10 +189,11 @@ def _measuring(task: _Task, stream: str, batches: Iterable[Batch]) -> Iterator[B
 def _reading(task: _Task, stream: str, split: Split) -> Iterator[Batch]:
     """The batches of the split; an error while reading is an error of the injector, not of a later step."""
     try:
-        if task.program.topology.injectors[stream].record_ids:
-            yield from _with_ids(split.read())
-        else:
-            yield from split.read()
+        batches = split.read()
+        for batch in _with_ids(batches) if task.program.topology.injectors[stream].record_ids else batches:
+            if task.host.local_exchange is not None and task.spec.most_records is not None:
+                task.host.local_exchange.count_read(len(batch), task.spec.most_records)
+            yield batch
     except HeadraceError:
         raise
     except Exception as error:

@@ -26,7 +26,6 @@ from headrace.runners.spark.jobs.job_error import job_error
 from headrace.runners.spark.jobs.stage_function import (
     ROWS_PROPERTY,
     SCHEMA,
-    OneTaskFunction,
     StageFunction,
     messages_of,
     table_of,
@@ -47,52 +46,37 @@ class EpochJob:
 
     def __init__(self, session: SparkSession, payload: TaskPayload, levels: int, tasks: int) -> None:
         self._session, self._cluster = session, cluster_of(session)
-        self._by_property = StageFunction(0, payload, by_property=True)
-        self._levels = [StageFunction(number, payload) for number in range(levels + 1)]
-        self._tasks = tasks
+        self._payload, self._levels, self._tasks = payload, levels, tasks
         self._plans: dict[int, DataFrame] = {}
-        self._payload = payload
-        self._in_one_task: DataFrame | None = None
-        """The plan of an epoch in one task, made at the first use, as it takes some 10 ms and many runs need none."""
+        """Number of groups of messages -> plan that gets them as a property; 0 for an epoch in one task."""
 
     def run(self, epoch: int, messages: Sequence[Message], parallelism: int) -> list[Message]:
         """Run one epoch on messages for any level; returns the messages to the driver."""
-        groups = _grouped(messages, parallelism)
-        if not (self._cluster.has_job_properties and _fit(messages, _SMALL)):
-            level_0 = self._cluster.partitioned(table_of(groups)).mapInArrow(self._levels[0], SCHEMA)
-            return run_plan(self._deeper(level_0), f"epoch {epoch}")
-        with self._property(epoch, groups):
-            return run_plan(self._prepared(len(groups)), f"epoch {epoch}")
+        return self._run(epoch, _grouped(messages, parallelism), is_small=_fit(messages, _SMALL))
 
     def run_in_one_task(self, epoch: int, messages: Sequence[Message]) -> list[Message]:
         """Run one epoch in one task; the messages to it must fit (`fits_one`). It may give up, see `was_too_much`."""
-        if not self._cluster.has_job_properties:
-            function = OneTaskFunction(self._payload, by_property=False)
-            rows = self._cluster.partitioned(table_of([list(messages)]))
-            return run_plan(rows.mapInArrow(function, SCHEMA), f"epoch {epoch}")
-        if self._in_one_task is None:
-            self._in_one_task = self._range(1).mapInArrow(OneTaskFunction(self._payload), SCHEMA)
-        with self._property(epoch, [list(messages)]):
-            # Without a shuffle, Spark has no result of an earlier run of this plan that it could use again.
-            return run_plan(self._in_one_task, f"epoch {epoch}")
+        return self._run(epoch, [list(messages)], is_small=True, in_one_task=True)
 
-    @contextmanager
-    def _property(self, epoch: int, groups: list[list[Message]]) -> Iterator[None]:
+    def _run(self, epoch: int, groups: list[list[Message]], is_small: bool, in_one_task: bool = False) -> list[Message]:
+        description = f"epoch {epoch}"
+        if not (self._cluster.has_job_properties and is_small):
+            rows = self._cluster.partitioned(table_of(groups))
+            return run_plan(self._plan(rows, in_one_task, by_property=False), description)
+        size = len(groups)
+        plan = self._plans.get(0 if in_one_task else size)
+        if plan is None:
+            plan = self._plan(self._session.range(0, size, 1, size), in_one_task, by_property=True)
+            self._plans[0 if in_one_task else size] = plan
         text = b64encode(pack(groups)).decode()
-        with _told(self._session, f"epoch {epoch}"), self._cluster.job_property(ROWS_PROPERTY, text):
-            yield
+        with _told(self._session, description), self._cluster.job_property(ROWS_PROPERTY, text):
+            # Without a shuffle, Spark has no result of an earlier run of this plan that it could use again.
+            return run_plan(plan if in_one_task else run_anew(plan), description)
 
-    def _range(self, partitions: int) -> DataFrame:
-        return self._session.range(0, partitions, 1, partitions)
-
-    def _prepared(self, partitions: int) -> DataFrame:
-        if (plan := self._plans.get(partitions)) is None:
-            plan = self._plans[partitions] = self._deeper(self._range(partitions).mapInArrow(self._by_property, SCHEMA))
-        return run_anew(plan)
-
-    def _deeper(self, plan: DataFrame) -> DataFrame:
-        for level in self._levels[1:]:
-            plan = placed(plan, self._tasks, "target").mapInArrow(level, SCHEMA)
+    def _plan(self, rows: DataFrame, in_one_task: bool, by_property: bool) -> DataFrame:
+        plan = rows.mapInArrow(StageFunction(None if in_one_task else 0, self._payload, by_property), SCHEMA)
+        for level in range(1, 1 if in_one_task else self._levels + 1):
+            plan = placed(plan, self._tasks, "target").mapInArrow(StageFunction(level, self._payload), SCHEMA)
         return plan
 
 
@@ -138,16 +122,12 @@ def _told(session: SparkSession, description: str) -> Iterator[None]:
         raise job_error(error, description, _local_folders(session)) from None
 
 
-def _java_temporary_folder() -> str:
-    """Java's folder, not Python's: Java on Linux looks neither at `TMPDIR` nor whether something can be written."""
-    return "/tmp" if sys.platform == "linux" else tempfile.gettempdir()
-
-
 def _local_folders(session: SparkSession) -> str:
     """Spark's local directories, for shuffles; empty if they are on other hosts, or Java does not answer."""
     cluster = cluster_of(session)
     with suppress(*NO_JAVA):
         if cluster.is_local():
-            folder = cluster.setting("spark.local.dir")
-            return os.environ.get("SPARK_LOCAL_DIRS") or folder or _java_temporary_folder()
+            # Java's folder, not Python's: Java on Linux looks neither at `TMPDIR` nor whether something can be written.
+            temporary = "/tmp" if sys.platform == "linux" else tempfile.gettempdir()
+            return os.environ.get("SPARK_LOCAL_DIRS") or cluster.setting("spark.local.dir") or temporary
     return ""

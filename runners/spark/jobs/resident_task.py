@@ -1,7 +1,7 @@
 """A task of Spark that stays: it runs small epochs one after another, without a Spark job for each.
 
 A job of one task holds one of Spark's slots. Its worker process connects to the driver, gets an epoch's messages, runs
-all levels as an `OneTaskFunction` does, and answers with the messages to the driver. Only plans and reports
+all levels as a `StageFunction` of all levels does, and answers with the messages to the driver. Only plans and reports
 travel over the connection; state and output go to the checkpoint, and reports carry the tokens of their attempts, as in
 any epoch.
 

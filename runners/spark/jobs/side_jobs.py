@@ -37,7 +37,7 @@ class _MakeSnapshots:
     payload: TaskPayload
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        contents, host = PROCESS.begin_snapshot(self.payload)
+        contents, host = PROCESS.begin(self.payload)
         return batches_of(host.finish(_snapshot(contents, host, message) for message in messages_of(batches)))
 
 

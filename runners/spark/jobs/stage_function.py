@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import cast
@@ -19,13 +19,12 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_integers
-from headrace.lowlevel.injectors.injector import Split, TellingSplit
-from headrace.lowlevel.records.record import Batch
 from headrace.runners.engine.messages import DRIVER, Message, MessageKind, pack, unpack
+from headrace.runners.engine.task.host import MOST_SECONDS, TooMuchError
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 from headrace.runners.engine.task.task import read_splits, run_level
 from headrace.runners.spark.worker.host import SparkHost
-from headrace.runners.spark.worker.process import MOST_SECONDS, PROCESS, TooMuchError
+from headrace.runners.spark.worker.process import PROCESS, current_task
 from headrace.runners.spark.worker.task_payload import TaskPayload
 
 SCHEMA = StructType(
@@ -44,12 +43,14 @@ WORKED = 100
 
 @dataclass(frozen=True, slots=True)
 class StageFunction:
-    """The function of one level. Level 0 reads; a deeper level runs computations on the intervals that the task owns.
+    """The function of one level, or of all levels in one task of Spark.
 
-    The number of the task's partition is the index of the task: of its group of splits, or as owner of intervals.
+    Level 0 reads; a deeper level runs computations on the intervals that the task owns. The number of the task's
+    partition is the index of the task: of its group of splits, or as owner of intervals.
     """
 
-    number: int
+    level: int | None
+    """None for all levels."""
     payload: TaskPayload
     by_property: bool = False
     """Whether messages come as the job's property, and not in the batches."""
@@ -57,13 +58,16 @@ class StageFunction:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the task."""
         began = time.perf_counter()
-        with PROCESS.task(self.payload) as (task, contents, host):
+        with PROCESS.task(self.payload, whole_epoch=self.level is None) as (contents, host):
+            task, program = current_task(), contents.program
             index = task.partitionId()
             messages = messages_of_property(task, index, batches) if self.by_property else messages_of(batches)
-            if self.number == 0:
-                output = read_splits(contents.program, host, index, messages)
+            if self.level is None:
+                output = _levels(program, host, list(messages), began)
+            elif self.level == 0:
+                output = read_splits(program, host, index, messages)
             else:
-                output = run_level(contents.program, host, self.number, index, messages)
+                output = run_level(program, host, self.level, index, messages)
             yield from batches_of(host.finish(worked(output, began)))
 
 
@@ -120,38 +124,12 @@ def table_of(groups: Iterable[list[Message]]) -> pa.Table:
     return pa.Table.from_batches(list(map(_batch, groups)), _ARROW)
 
 
-@dataclass(frozen=True, slots=True)
-class OneTaskFunction:
-    """The function of Spark's task in a job that runs one epoch in one task."""
+def run_in_one_task(program: PreparedTopology, host: SparkHost, messages: list[Message]) -> Iterator[Message]:
+    """Run an epoch that has one task of the engine at each level, and for which the host has begun.
 
-    payload: TaskPayload
-    by_property: bool = True
-    """Whether messages come as the job's property, and not in the batches."""
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run the epoch."""
-        began = time.perf_counter()
-        with PROCESS.task(self.payload, whole_epoch=True) as (task, contents, host):
-            messages = list(messages_of_property(task, 0, batches) if self.by_property else messages_of(batches))
-            yield from batches_of(run_in_one_task(contents.program, host, messages, began))
-
-
-def run_in_one_task(
-    program: PreparedTopology, host: SparkHost, messages: list[Message], began: float | None = None
-) -> Iterator[Message]:
-    """Run an epoch that has one task of the engine at each level.
-
-    Args:
-        program: The topology.
-        host: The host of the task, for which the epoch has begun.
-        messages: The messages to the engine's tasks.
-        began: When the work began (a `perf_counter`); None for now.
-
-    Yields:
-        The messages to the driver, and one of kind `WORKED`.
+    Yields the messages to the driver, and one of kind `WORKED`.
     """
-    began = time.perf_counter() if began is None else began
-    PROCESS.records_read.begin()
+    began = time.perf_counter()
     return host.finish(worked(_levels(program, host, messages, began), began))
 
 
@@ -175,35 +153,3 @@ def was_too_much(messages: Iterable[Message]) -> bool:
     return any(
         message[2] == MessageKind.FAILURE and isinstance(unpack(message[3]), TooMuchError) for message in messages
     )
-
-
-def limited(splits: Sequence[tuple[str, Split]], most: int) -> list[tuple[str, Split]]:
-    """The splits in a form whose `read` raises `TooMuchError` after `most` records of all splits together."""
-    return [(stream, _limited(split, most)) for stream, split in splits]
-
-
-def _limited(split: Split, most: int) -> Split:
-    return _LimitedTelling(split, most) if isinstance(split, TellingSplit) else _Limited(split, most)
-
-
-@dataclass(frozen=True, slots=True)
-class _Limited:
-    """A split that counts its records, and raises `TooMuchError` when the epoch turns out to be too large."""
-
-    split: Split
-    most: int
-
-    def read(self) -> Iterator[Batch]:
-        """The split's batches."""
-        for batch in self.split.read():
-            PROCESS.records_read.add(len(batch), self.most)
-            yield batch
-
-
-@dataclass(frozen=True, slots=True)
-class _LimitedTelling(_Limited):
-    """A limited `TellingSplit`."""
-
-    def told(self) -> object:
-        """See `TellingSplit`."""
-        return cast(TellingSplit, self.split).told()

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headrace.lowlevel.injectors.injector import SizedSplit, Split
-from headrace.runners.spark.worker.process import MOST_SECONDS
+from headrace.runners.engine.task.host import MOST_SECONDS
 
 LEAST_LIMIT = 10_000
 """Records that one task always reads before it gives up."""

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 import pyarrow as pa
 from pyspark import TaskContext
 
-from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.metric import Where
 from headrace.lowlevel.processing.state_cache import StateCache
 from headrace.runners.spark.memory import settle
@@ -86,29 +85,6 @@ class LoadedRuns:
 
 PROGRAM_PATH = "_HEADRACE_PROGRAM_PATH"
 """Environment variable of a worker whose PYTHONPATH has all that the program has added to its search path."""
-MOST_SECONDS = 2.0
-"""Seconds after which a task gives up an epoch that runs in one task, so that several tasks can share its work."""
-
-
-class TooMuchError(HeadraceError, RuntimeError):
-    """An epoch is too large for one task. Nothing of it is committed; the executor runs it again, level by level."""
-
-
-class RecordsRead:
-    """Counts the records that the current task of this process reads in an epoch that runs in one task."""
-
-    def __init__(self) -> None:
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin an epoch."""
-        self._began, self._records = time.perf_counter(), 0
-
-    def add(self, records: int, most: int) -> None:
-        """Count records of an epoch that may have `most` of them. Raises `TooMuchError`."""
-        self._records += records
-        if self._records > most or time.perf_counter() - self._began > MOST_SECONDS:
-            raise TooMuchError("an epoch has too many records for one task")
 
 
 class GarbageThresholds:
@@ -149,8 +125,6 @@ class WorkerProcess:
     """One process, which runs one task at a time."""
 
     def __init__(self) -> None:
-        self.records_read = RecordsRead()
-        """Count of the current task. Its splits share this object, as each was pickled separately."""
         self.last_step = LastStep()
         self._runs = LoadedRuns(self.last_step.step)
         self._garbage = GarbageThresholds()
@@ -172,33 +146,24 @@ class WorkerProcess:
             pa.set_memory_pool(pool)
 
     @contextmanager
-    def task(
-        self, payload: TaskPayload, whole_epoch: bool = False
-    ) -> Iterator[tuple[TaskContext, PayloadContents, SparkHost]]:
-        """Prepare for one of Spark's tasks; yields the task, its unpacked payload, and the host."""
+    def task(self, payload: TaskPayload, whole_epoch: bool = False) -> Iterator[tuple[PayloadContents, SparkHost]]:
+        """Prepare for one of Spark's tasks; yields its unpacked payload, and the host."""
         with self.tuned(payload):
-            task = current_task()
-            self.last_step.task_begins()
-            contents, host = self._runs.take(payload)
-            self.last_step.belongs_to(contents.run)
-            host.begin(task.attemptNumber(), whole_epoch)
-            yield task, contents, host
+            yield self.begin(payload, whole_epoch)
 
     @contextmanager
     def epoch(self, payload: TaskPayload) -> Iterator[tuple[PayloadContents, SparkHost]]:
         """Prepare for one epoch of a task that runs many; yields the unpacked payload, and the host."""
-        self.last_step.task_begins()
-        contents, host = self._runs.take(payload)
-        self.last_step.belongs_to(contents.run)
-        host.begin(current_task().attemptNumber(), whole_epoch=True)
-        yield contents, host
+        yield self.begin(payload, whole_epoch=True)
         flush()
         self._garbage.epoch_ends()
 
-    def begin_snapshot(self, payload: TaskPayload) -> tuple[PayloadContents, SparkHost]:
-        """Prepare for a task that makes a snapshot, in which no user code runs."""
+    def begin(self, payload: TaskPayload, whole_epoch: bool = False) -> tuple[PayloadContents, SparkHost]:
+        """Begin a task, or an epoch of one that runs many; returns its unpacked payload, and the host."""
+        self.last_step.task_begins()
         contents, host = self._runs.take(payload)
-        host.begin(current_task().attemptNumber())
+        self.last_step.belongs_to(contents.run)
+        host.begin(current_task().attemptNumber(), whole_epoch)
         return contents, host
 
     def leave(self, payload: TaskPayload) -> None:

@@ -23,12 +23,12 @@ from headrace.lowlevel.injectors.injector import MemorySplit
 from headrace.lowlevel.records.record import Batch
 from headrace.runners.engine.driver import running_topology
 from headrace.runners.engine.options import RunOptions, RunResult
+from headrace.runners.engine.task import host
 from headrace.runners.spark import SparkRunner
 from headrace.runners.spark.jobs import resident_task, stage_function
 from headrace.runners.spark.jobs.epoch_job import EpochJob
 from headrace.runners.spark.jobs.job_error import SparkJobError
 from headrace.runners.spark.jobs.stage_policy import StageExtent
-from headrace.runners.spark.worker import process
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
@@ -62,7 +62,7 @@ class CountThenMeet(Computation):
     def __setstate__(self, state: dict[str, object]) -> None:
         # In the worker: however long an epoch takes on a busy machine, the task does not give it up.
         self.__dict__.update(state)
-        process.MOST_SECONDS = stage_function.MOST_SECONDS = math.inf
+        host.MOST_SECONDS = stage_function.MOST_SECONDS = math.inf
 
     def process_record(self, record: Record, context: Context) -> None:
         number = cast(int, record.value)
