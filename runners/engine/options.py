@@ -332,7 +332,7 @@ class RunResult:
         return sum(counters.get(counter, 0) for counters in self.counters.values())
 
 
-class Hooks(Protocol):
+class Hooks:
     """Hooks by which tests choose the size of epochs and stop a driver at any step of the protocol."""
 
     def bundle_size(self, epoch: int, limit: int) -> int:
@@ -341,8 +341,3 @@ class Hooks(Protocol):
 
     def step(self, name: str, epoch: int) -> None:
         """Called before and after each step of the protocol."""
-        return None
-
-
-class EveryStep(Hooks):
-    """The hooks of a normal run, which change nothing."""

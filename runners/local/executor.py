@@ -31,6 +31,7 @@ from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.background_calls import PendingCall, PlainCall, Release
 from headrace.runners.engine.clock import Clock, ManualClock
 from headrace.runners.engine.messages import DRIVER, EpochSpec, Message, Sender, work_messages
+from headrace.runners.engine.options import Hooks
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 from headrace.runners.engine.task.task import read_splits, run_level
 
@@ -53,7 +54,7 @@ class Crash(BaseException):
     """
 
 
-class Scheduler:
+class Scheduler(Hooks):
     """Keeps tasks and messages in order, allows the largest bundles, and never crashes; subclasses choose otherwise.
 
     >>> class OneByOne(Scheduler):
@@ -66,10 +67,6 @@ class Scheduler:
     >>> LocalRunner(scheduler=OneByOne()).run_topology(topology).epochs
     3
     """
-
-    def bundle_size(self, epoch: int, limit: int) -> int:
-        """Return how many records an injector may contribute to this epoch, at most `limit`."""
-        return limit
 
     def task_order(self, epoch: int, level: int, tasks: Sequence[int]) -> Sequence[int]:
         """Return the order in which the tasks of a level run."""

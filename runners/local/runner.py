@@ -10,7 +10,7 @@ from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import Clock, LocalClock, SkippingClock
 from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint
 from headrace.runners.engine.driver.driver import Driver
-from headrace.runners.engine.driver.journal import Journal, NoJournal
+from headrace.runners.engine.driver.journal import Journal
 from headrace.runners.engine.driver.signals import heeding_signals
 from headrace.runners.engine.driver.topology_change import Changes, Running
 from headrace.runners.engine.options import RunOptions, RunResult, check_program
@@ -83,7 +83,7 @@ class LocalRunner:
         if options.intervals is None:
             options = replace(options, intervals=self._intervals)
         topology.validate()
-        journal: Journal = NoJournal()
+        journal = Journal()
         store = None
         if options.checkpoint is not None:
             opened, store = open_checkpoint(

@@ -36,7 +36,7 @@ from headrace.lowlevel.storage.signed_store import checkpoint_store
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.authority import Holder
 from headrace.runners.engine.clock import Clock
-from headrace.runners.engine.driver.journal import JournalState
+from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.messages import Message, MessageKind, pack
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ _SOON = 4
 """Epochs within which so much garbage is deleted."""
 
 
-class CheckpointJournal:
+class CheckpointJournal(Journal):
     """The `Journal` of a durable run."""
 
     def __init__(

@@ -38,7 +38,7 @@ from headrace.runners.engine.driver.snapshot_schedule import SnapshotSchedule
 from headrace.runners.engine.driver.topology_change import Changes, Request
 from headrace.runners.engine.executor import Executor
 from headrace.runners.engine.messages import EpochSpec
-from headrace.runners.engine.options import EveryStep, Hooks, RunOptions, RunResult
+from headrace.runners.engine.options import Hooks, RunOptions, RunResult
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Driver:
         topology.validate()
         self._topology = topology
         self._executor, self._journal, self._clock, self._options = executor, journal, clock, options
-        self._hooks = steps or EveryStep()
+        self._hooks = steps or Hooks()
         self._changes = changes or Changes(topology)
         self._activity = Activity(journal.generation, topology.keyed)
         self._activity.running_step = executor.running_step

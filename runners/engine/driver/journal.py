@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from headrace.lowlevel.checkpoint import (
     Consent,
@@ -105,18 +104,23 @@ class JournalState:
         return cls(positions=positions, injectors=dict.fromkeys(positions, InjectorProgress()))
 
 
-class Journal(Protocol):
-    """The commits of a run. An epoch that is not in the journal never happened."""
+class Journal:
+    """The commits of a run. An epoch that is not in the journal never happened.
 
-    generation: int
+    This one is of a run in memory, which stores nothing.
+    """
+
+    generation = 1
     """Generation of the driver that writes the journal."""
 
     @property
     def change(self) -> TopologyDifference | None:
         """The change from the topology of the last commit to that of this driver; None once the two are equal."""
+        return None
 
     def recover(self) -> JournalState | None:
         """The newest committed state; None at the very beginning."""
+        return None
 
     def commit(
         self, state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[SnapshotParts] = ()
@@ -124,82 +128,38 @@ class Journal(Protocol):
         """Commit an epoch, with the delta file of each (level, interval) that changed.
 
         `snapshots` take the place of earlier files of their intervals. Raises `FencedError` if another driver has
-        taken over.
+        taken over. In memory the driver has the state.
         """
 
     def continued(self, topology: Topology) -> Topology:
         """The topology whose keys are spelled as in the last commit."""
+        return topology
 
     def change_to(self, state: JournalState, topology: Topology, consent: Consent) -> TopologyDifference:
         """The change to another topology. Raises `TopologyChangeError` if the stored state cannot go on with it."""
+        raise RuntimeError("the topology of a run without a checkpoint cannot change; give the run a checkpoint")
 
     def succeed(self, state: JournalState, change: TopologyDifference, topology: Topology, tasks: int) -> JournalState:
         """Commit a change of topology as an epoch of its own, which follows `state`; returns the new state.
 
         `tasks` is the number of tasks of a level that is new.
         """
+        raise AssertionError("change_to has refused the change")
 
     def chains(self, intervals: Mapping[int, IntervalMap]) -> list[Message]:
         """Messages from which tasks bring state stores of these intervals, which may be new, to the last commit."""
+        return []
 
     def snapshots_due(self) -> list[tuple[SnapshotOrder, FileChain]]:
         """Orders for snapshots that are worth their cost now, each with the files of its state."""
+        return []
 
     def tidy(self, epoch: int, is_last: bool = False) -> None:
         """Delete files that no commit needs, from time to time; called after each delivery. Never raises."""
 
     def source_objects(self, stream: str) -> SourceObjects:
         """The objects in which the injector of a stream keeps what its positions name."""
-
-    def ensure_driving(self) -> None:
-        """Raise `FencedError` if another driver has taken over; called before sinks finish, and after an error."""
-
-
-class NoJournal:
-    """The `Journal` of a run in memory, which stores nothing."""
-
-    generation = 1
-
-    @property
-    def change(self) -> TopologyDifference | None:
-        """None: nothing is stored."""
-        return None
-
-    def recover(self) -> JournalState | None:
-        """None: nothing is stored."""
-        return None
-
-    def commit(
-        self, state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[SnapshotParts] = ()
-    ) -> None:
-        """Do nothing: the driver has the state in memory."""
-
-    def continued(self, topology: Topology) -> Topology:
-        """See `Journal`."""
-        return topology
-
-    def change_to(self, state: JournalState, topology: Topology, consent: Consent) -> TopologyDifference:
-        """Raise `RuntimeError`: a topology can only change on a checkpoint."""
-        raise RuntimeError("the topology of a run without a checkpoint cannot change; give the run a checkpoint")
-
-    def succeed(self, state: JournalState, change: TopologyDifference, topology: Topology, tasks: int) -> JournalState:
-        """Raise `RuntimeError`, as `change_to`."""
-        raise RuntimeError("the topology of a run without a checkpoint cannot change; give the run a checkpoint")
-
-    def chains(self, intervals: Mapping[int, IntervalMap]) -> list[Message]:
-        """None: state stores are in memory and always up to date."""
-        return []
-
-    def snapshots_due(self) -> list[tuple[SnapshotOrder, FileChain]]:
-        """None: there are no files that a snapshot could replace."""
-        return []
-
-    def tidy(self, epoch: int, is_last: bool = False) -> None:
-        """Do nothing: there are no files."""
-
-    def source_objects(self, stream: str) -> SourceObjects:
-        """Objects in memory."""
         return SourceObjects.in_memory()
 
     def ensure_driving(self) -> None:
-        """Do nothing: no other driver can take over."""
+        """Raise `FencedError` if another driver has taken over; called before sinks finish, and after an error."""

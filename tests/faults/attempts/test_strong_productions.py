@@ -9,7 +9,7 @@ from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver.driver import Driver
-from headrace.runners.engine.driver.journal import NoJournal
+from headrace.runners.engine.driver.journal import Journal
 from headrace.runners.engine.messages import COMMITTED, DRIVER, MessageKind, unpack, unpack_report
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.engine.task.task import run_level
@@ -81,7 +81,7 @@ def run(times):
     topology.computation("keep", Keep(), {"out": lambda value: value[0]}, ["kept"])
     topology.sink("kept", "kept", CallSink(lambda epoch, rows: kept.extend(value for value, _ in rows)))
     executor = LosesATask(topology, times)
-    Driver(topology, executor, NoJournal(), ManualClock(), RunOptions(intervals=2)).run()
+    Driver(topology, executor, Journal(), ManualClock(), RunOptions(intervals=2)).run()
     return kept, executor.fired
 
 

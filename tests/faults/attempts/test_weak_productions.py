@@ -11,7 +11,7 @@ from headrace.lowlevel.errors import CheckpointError, StepError
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver.driver import Driver
-from headrace.runners.engine.driver.journal import NoJournal
+from headrace.runners.engine.driver.journal import Journal
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.runners.local.executor import RandomScheduler
@@ -221,7 +221,7 @@ def mixed(computation, times, strong_beside=False):
     made.computation("keep", Keep(), dict.fromkeys(streams, lambda value: value[0]), ["kept"])
     made.sink("kept", "kept", CallSink(lambda epoch, rows: kept.extend(value for value, _ in rows)))
     executor = LosesATask(made, times)
-    Driver(made, executor, NoJournal(), ManualClock(), RunOptions(intervals=2)).run()
+    Driver(made, executor, Journal(), ManualClock(), RunOptions(intervals=2)).run()
     return kept, executor.fired
 
 

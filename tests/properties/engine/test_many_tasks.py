@@ -11,7 +11,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver import running_topology
 from headrace.runners.engine.driver.driver import Driver
-from headrace.runners.engine.driver.journal import NoJournal
+from headrace.runners.engine.driver.journal import Journal
 from headrace.runners.engine.messages import MessageKind
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner, Scheduler
@@ -100,7 +100,7 @@ def counted(tasks, many, monkeypatch):
     topology.sink("highest", "highest", CallSink(lambda epoch, its: rows.extend(its)))
     executor = Counting(topology, 4)
     options = RunOptions(intervals=tasks, balancer=None)
-    result = Driver(topology, executor, NoJournal(), ManualClock(), options).run()
+    result = Driver(topology, executor, Journal(), ManualClock(), options).run()
     return executor, result.epochs, sorted(rows)
 
 

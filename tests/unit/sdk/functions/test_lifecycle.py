@@ -27,7 +27,7 @@ from headrace.lowlevel.topology.topology import joined_topology, reduced_topolog
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver.driver import Driver
-from headrace.runners.engine.driver.journal import NoJournal
+from headrace.runners.engine.driver.journal import Journal
 from headrace.runners.engine.messages import MessageKind, Sender, pack_report, unpack_report
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner, Scheduler
@@ -348,7 +348,7 @@ def test_a_retried_epoch_goes_on_with_what_is_set_up(tmp_path: Path) -> None:
 
     topology = counted(tmp_path, "one")
     executor = Mixing(topology, 1, Scheduler(), None, 1)
-    result = Driver(topology, executor, NoJournal(), ManualClock(), RunOptions(intervals=1)).run()
+    result = Driver(topology, executor, Journal(), ManualClock(), RunOptions(intervals=1)).run()
     assert executor.tries == 2 * result.epochs
     assert lives(tmp_path, "one") == ["set down"]
 

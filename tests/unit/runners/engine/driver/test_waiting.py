@@ -33,7 +33,7 @@ from headrace.runners.engine.driver.journal import JournalState
 from headrace.runners.engine.driver.planning import Plan, Planner
 from headrace.runners.engine.driver.running_topology import RunningTopology
 from headrace.runners.engine.executor import Executor
-from headrace.runners.engine.options import EveryStep, RunOptions
+from headrace.runners.engine.options import Hooks, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.sequences import Beat, TickInjector
 from headrace.sdk.io.socket_source import SocketInjector
@@ -101,7 +101,7 @@ def test_the_driver_waits_as_long_as_all_injectors_are_quiet(
 def test_sinks_that_have_not_acknowledged_are_asked_again(pending: tuple[str, ...], span: float) -> None:
     """They acknowledge in threads that wake nobody, even if no injector has anything more."""
     clock = Noting()
-    planner = Planner(cast(Executor, None), clock, RunOptions(poll_seconds=0.25), EveryStep(), Wakeup(), Activity(1))
+    planner = Planner(cast(Executor, None), clock, RunOptions(poll_seconds=0.25), Hooks(), Wakeup(), Activity(1))
     state = SimpleNamespace(done={"a"}, pending=pending, wall_timers={})
     running = SimpleNamespace(
         topology=topology(a=Quiet(), b=Quiet()), stragglers=SimpleNamespace(next_due=lambda: None)
