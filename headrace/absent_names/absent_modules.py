@@ -9,6 +9,7 @@ from functools import partial
 from importlib import import_module
 from pkgutil import get_data
 from types import ModuleType
+from typing import cast
 
 _Names = Mapping[str, str]
 _LISTS: Mapping[str, _Names] = json.loads(get_data(__package__, "names_of_beam.json") or b"")
@@ -33,10 +34,12 @@ RENAMED = {
 """Path of a name of Beam -> path of what has another name here."""
 
 IN_MODULES_OF = {
-    "io": "delta.ReadFromDelta delta.WriteToDelta iceberg.ReadFromIceberg iceberg.WriteToIceberg kafka.ReadFromKafka "
-    "kafka.WriteToKafka"
+    "io": "io.delta.ReadFromDelta io.delta.WriteToDelta io.iceberg.ReadFromIceberg io.iceberg.WriteToIceberg "
+    "io.kafka_values.RegistryError io.kafka_values.ValueFormat runners.spark.WriteToSpark"
 }
-"""Path of a package -> paths in it of names that are looked for in the package itself."""
+"""Path of a package -> paths of names that are looked for in it, where their modules need not be imported yet."""
+_INSIDE = tuple(f"{_ROOT}.{inner}." for inner in ("absent_names", "cli", "sdk", "lowlevel", "runners"))
+"""Beginnings of the names of modules from which no program imports, as a rule."""
 
 
 class AbsentModule(ModuleType):
@@ -125,13 +128,31 @@ def absent_attribute(module: str, name: str) -> object:
         found = AbsentName(path)
     else:
         message = f"module {module!r} has no attribute {name!r}"
-        for each in IN_MODULES_OF.get(parent, "").split():
-            place, _, known = f"{module}.{each}".rpartition(".")
-            if known == name:
-                raise AttributeError(f"{message}; from {place} import {name}")
+        if places := _places_of(module, name):
+            raise AttributeError(f"{message}; {' or '.join(f'from {place} import {name}' for place in places)}")
         raise AttributeError(message, name=name, obj=sys.modules[module])
     vars(sys.modules[module])[name] = found
     return found
+
+
+def _places_of(package: str, name: str) -> list[str]:
+    """The modules of a package that have a name which is looked for in the package: one for each of its meanings.
+
+    >>> _places_of("headrace.io", "MatchFiles"), _places_of("headrace.io", "WriteToSpark")
+    (['headrace.io.fileio'], ['headrace.runners.spark'])
+    """
+    below = sorted(path for path in sys.modules if path.startswith(f"{package}.") and not path.startswith(_INSIDE))
+    found: dict[int, str] = {}
+    for path in sorted(below, key=lambda path: path.count(".")):
+        # A program may put other objects among the modules.
+        known = vars(each) if isinstance(each := cast(object, sys.modules[path]), ModuleType) else {}
+        if name in known and name in known.get("__all__", ()):
+            found.setdefault(id(known[name]), path)
+    for path in IN_MODULES_OF.get(package.removeprefix(f"{_ROOT}."), "").split():
+        place, _, last = path.rpartition(".")
+        if last == name and f"{_ROOT}.{place}" not in found.values():
+            found[-1] = f"{_ROOT}.{place}"
+    return [*found.values()]
 
 
 def _object_at(path: str) -> object:
