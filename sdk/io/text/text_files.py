@@ -197,25 +197,18 @@ class _ReadLines:
 
     def __call__(self, file: ReadableFile) -> Iterator[object]:
         """The elements of the file's lines. Raises `FileError` with file and line for what cannot be read."""
-        number = 1
-        for line, end in self._readable(file):
-            if number > self.header:
-                try:
-                    element = self.coder.decode(line if self.strip else line + end)
-                except Exception as error:
-                    raise self._undecoded(file, number, error) from error
-                yield element
-            number += 1
-
-    def _readable(self, file: ReadableFile) -> Iterator[tuple[bytes, bytes]]:
-        number = 0
+        number, decode, strip = 0, self.coder.decode, self.strip
         try:
             with file.open() as opened:
                 lines = _lines(opened) if self.delimiter is None else _split(opened, self.delimiter)
-                for line in _without_mark(lines):
-                    number += 1
-                    yield line
-        except (HeadraceError, PermissionError, FileNotFoundError):
+                read = islice(_without_mark(lines), self.header, None)
+                for number, (line, end) in enumerate(read, self.header + 1):
+                    try:
+                        element = decode(line if strip else line + end)
+                    except Exception as error:
+                        raise self._undecoded(file, number, error) from error
+                    yield element
+        except (FileError, HeadraceError, PermissionError, FileNotFoundError):
             raise
         except Exception as error:
             is_packed = compression_of(file.metadata.path, file.compression or "auto") != "uncompressed"
