@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace.runners.local.executor import RandomScheduler
+from tests.schedulers import RandomScheduler
 
 LINES = [f"line {number} of {'x' * (number % 7)}" for number in range(40)]
 

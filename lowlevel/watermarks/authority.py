@@ -82,23 +82,8 @@ class WatermarkMap:
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def report(self, number: int, sequencer: Sequencer, value: int) -> bool:
-        """Set the value of an interval; False if there is no such interval, or it has had a later owner."""
-        offset, packed = number - self._first, _packed(sequencer)
-        index = self._indices[offset] if 0 <= offset < len(self._indices) else -1
-        if index < 0 or packed < (owner := self._owners[index]):
-            return False
-        if packed > owner:
-            self._owners[index] = packed
-        before = self.values[index]
-        if value > before:
-            self.values[index] = value
-            if before == self._minima[index // _BLOCK]:
-                self._risen.add(index // _BLOCK)
-        return True
-
     def report_all(self, numbers: Sequence[int] | Values, sequencer: Sequencer, values: Sequence[int] | Values) -> int:
-        """`report` for many intervals of one owner, with a value for each. Returns the number of refused reports."""
+        """Set the values of intervals; returns how many there are not, or have had a later owner."""
         indices = self._indices_of(np.asarray(numbers, np.int64))
         reported = np.asarray(values, np.int64)
         packed = _packed(sequencer)
@@ -272,12 +257,7 @@ class Authority:
 
         The greatest sequencer reported so far is the owner's; reports under smaller ones are refused.
         """
-        values = self._maps.get(computation)
-        if values is None or not values.report(interval, sequencer, value):
-            self.refused += 1
-            return False
-        self._parts.pop(computation, None)
-        return True
+        return not self.report_all(computation, [interval], sequencer, [value])
 
     def report_all(
         self, computation: str, intervals: Sequence[int] | Values, sequencer: Sequencer, values: Sequence[int] | Values

@@ -20,12 +20,12 @@ from headrace.runners.beam.rules import RULES
 from headrace.runners.beam.translation import Translation
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner
-from headrace.runners.local.executor import RandomScheduler
 from headrace.runners.spark import SparkRunner
 from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.transforms.core.stable_input import HoldUntilCommit
 from tests.depth import faults
 from tests.restarts import LINES, FixedSize, prepared
+from tests.schedulers import RandomScheduler
 
 
 def read(pipeline, folder):

@@ -19,8 +19,8 @@ from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.driver.topology_change import Running
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import LocalRunner
-from headrace.runners.local.executor import RandomScheduler
 from tests.checkpoints import contents
+from tests.schedulers import RandomScheduler
 from tests.unit.runners.local.test_local_runner import PerMinute
 
 ROWS = [((i % 5, i % 4), (i * 37) % 100 + 4 * i) for i in range(80)]

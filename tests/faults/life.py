@@ -21,8 +21,9 @@ from headrace.runners.engine.driver.checkpoint_journal import CheckpointJournal
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash
-from headrace.runners.local.executor import LocalExecutor, RandomScheduler
+from headrace.runners.local.executor import LocalExecutor
 from tests.faults.crashes.test_intervals_change import RandomBalancer
+from tests.schedulers import RandomScheduler
 from tests.stores import WrappedStore
 
 T = TypeVar("T")

@@ -17,10 +17,11 @@ import headrace as beam
 from headrace.lowlevel import CallSink, Topology
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner
-from headrace.runners.local.executor import RandomScheduler, Scheduler
+from headrace.runners.local.executor import Scheduler
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.window import FixedWindows, TimestampedValue
 from tests.faults.power import Power
+from tests.schedulers import RandomScheduler
 
 WINDOW, COUNT = 30, 18
 Make = Callable[[str], beam.PTransform]

@@ -14,9 +14,9 @@ from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.driver.journal import Journal
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from headrace.runners.local.executor import RandomScheduler
 from tests.faults.attempts.test_strong_productions import KEY, Keep, LosesATask
 from tests.faults.mixed import DELAY, STRONG, WEAK, World, check, topology
+from tests.schedulers import RandomScheduler
 
 pytestmark = pytest.mark.faults
 

@@ -23,10 +23,10 @@ from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.vectorized import segment_store
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from headrace.runners.local.executor import RandomScheduler
 from tests.depth import faults, seeds
 from tests.faults.crashes.test_intervals_change import RandomBalancer
 from tests.properties.computation_strategies import BySums, BySumsOfColumns
+from tests.schedulers import RandomScheduler
 
 pytestmark = pytest.mark.faults
 

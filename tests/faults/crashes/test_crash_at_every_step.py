@@ -9,7 +9,7 @@ from headrace.metrics import Metrics
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from headrace.runners.local.executor import RandomScheduler
+from tests.schedulers import RandomScheduler
 from tests.unit.runners.local.test_local_runner import Highest, PerMinute, itself
 
 pytestmark = pytest.mark.faults

@@ -27,8 +27,8 @@ from headrace.lowlevel.intervals.interval_map import SPACE, IntervalMap
 from headrace.lowlevel.intervals.sequencer import Sequencer
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner
-from headrace.runners.local.executor import RandomScheduler
 from tests.depth import examples
+from tests.schedulers import RandomScheduler
 from tests.unit.runners.local.test_local_runner import Highest, PerMinute
 
 pytestmark = pytest.mark.faults

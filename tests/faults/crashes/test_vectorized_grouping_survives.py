@@ -18,7 +18,6 @@ from headrace.lowlevel.time import SECOND
 from headrace.lowlevel.vectorized import segment_store
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from headrace.runners.local.executor import RandomScheduler
 from headrace.sdk.compiler import execution_strategy
 from headrace.sdk.model.panes import PaneInfoTiming
 from headrace.sdk.operators.vectorized.column_group_by_key import ColumnGroupByKey
@@ -27,6 +26,7 @@ from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark
 from headrace.transforms import window
 from tests.depth import faults, seeds
 from tests.faults.crashes.test_intervals_change import RandomBalancer
+from tests.schedulers import RandomScheduler
 
 pytestmark = pytest.mark.faults
 

@@ -13,9 +13,9 @@ from examples.zeitgeist_world import World
 from headrace.lowlevel import Topology
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner
-from headrace.runners.local.executor import RandomScheduler
 from tests.depth import examples
 from tests.faults.crashes.test_crash_at_every_step import Outside
+from tests.schedulers import RandomScheduler
 
 pytestmark = pytest.mark.faults
 

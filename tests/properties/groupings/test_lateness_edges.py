@@ -28,7 +28,6 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND, Timestamp
 from headrace.runners.engine.clock import Clock, ManualClock
 from headrace.runners.engine.options import EpochProgress, RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner
-from headrace.runners.local.executor import RandomScheduler
 from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming
 from headrace.sdk.model.special_outputs import TimestampedValue
 from headrace.sdk.operators.grouping.grouping import Grouping
@@ -40,6 +39,7 @@ from tests.depth import examples, faults
 from tests.faults.tally import Tally
 from tests.harness import Element, Harness
 from tests.properties.model import last_contents
+from tests.schedulers import RandomScheduler
 from tests.unit.runners.local.test_local_runner import PerMinute
 
 pytestmark = pytest.mark.faults

@@ -21,9 +21,9 @@ from headrace.lowlevel import CallSink, ManualInjector, Topology
 from headrace.lowlevel.time import SECOND
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.runners.local.executor import RandomScheduler
 from headrace.sdk.pipeline.runner_choice import Runner
 from tests.depth import examples
+from tests.schedulers import RandomScheduler
 
 pytestmark = pytest.mark.slow
 

@@ -23,7 +23,7 @@ from headrace.runners.engine.clock import LocalClock, ManualClock, SkippingClock
 from headrace.runners.engine.driver.topology_change import Changes
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner, Scheduler
-from headrace.runners.local.executor import RandomScheduler
+from tests.schedulers import RandomScheduler
 
 
 def collect(topology, stream):

@@ -21,10 +21,11 @@ from headrace.coders import BytesCoder, StrUtf8Coder
 from headrace.lowlevel import Batch, StepError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
-from headrace.runners.local.executor import Crash, RandomScheduler, Scheduler
+from headrace.runners.local.executor import Crash, Scheduler
 from headrace.sdk.io.files.file_sink import EpochFileSink
 from headrace.sdk.io.text.text_writers import TextWriter
 from headrace.utils.timestamp import Timestamp
+from tests.schedulers import RandomScheduler
 from tests.unit.collected import values
 
 

@@ -19,11 +19,11 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.options.value_provider import StaticValueProvider
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner
-from headrace.runners.local.executor import RandomScheduler
 from headrace.sdk.io.files.write_to_files import _rename
 from headrace.testing.util import assert_that, equal_to
 from headrace.transforms.window import FixedWindows, GlobalWindow, IntervalWindow, TimestampedValue
 from tests.restarts import LINES, FixedSize, prepared
+from tests.schedulers import RandomScheduler
 
 
 def contents(folder: Path) -> dict[str, list[str]]:

@@ -16,7 +16,6 @@ from headrace.lowlevel import CallSink, ManualInjector, StepError, TopologyError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.pvalue import AsList, AsSingleton
 from headrace.runners.local import Crash, LocalRunner, ManualClock, Scheduler
-from headrace.runners.local.executor import RandomScheduler
 from headrace.sdk.operators.splittable import process_invoker
 from headrace.sdk.operators.splittable.process_invoker import Allowance
 from headrace.testing.test_stream import TestStream as Stream
@@ -24,6 +23,7 @@ from headrace.transforms import window
 from headrace.transforms.userstate import BagStateSpec
 from headrace.utils.timestamp import Duration, Timestamp
 from headrace.utils.windowed_value import WindowedValue
+from tests.schedulers import RandomScheduler
 from tests.unit.collected import collect, values
 
 
