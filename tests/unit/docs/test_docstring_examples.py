@@ -27,7 +27,7 @@ WITHOUT_EXAMPLE = {
     "headrace.runners.spark.SparkSetupError": "only a Spark that does not fit raises it",
     "headrace.runners.spark.StateDiskError": "only a full disk raises it",
     "headrace.runners.spark.StreamError": "only a streaming query that fails raises it",
-    "headrace.typehints.decorators.disable_type_annotations": "its effect lasts as long as the process",
+    "headrace.typehints.disable_type_annotations": "its effect lasts as long as the process",
     "headrace.transforms.trigger.Progress": "another name of Python's object",
     "headrace.typehints.KV": "another name of Python's tuple",
 }
