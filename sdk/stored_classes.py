@@ -4,7 +4,7 @@ What reads a checkpoint comes here by itself for a name that nobody has register
 """
 
 from headrace.sdk.combinefns import composite, numeric
-from headrace.sdk.expressions import element_schema
+from headrace.sdk.expressions import element_schema, join_keys
 from headrace.sdk.functions import changelog
 from headrace.sdk.io import dead_letters, timestamps
 from headrace.sdk.io.files import fileio, filesystems, write_to_files
@@ -35,6 +35,7 @@ MODULES = (
     filesystems,
     gate_inputs,
     group_into_batches,
+    join_keys,
     line_ranges,
     numeric,
     offset_range,

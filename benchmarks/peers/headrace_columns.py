@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import pyarrow as pa
 
@@ -17,10 +17,11 @@ from benchmarks.peers.headrace_inputs import Elements, Inputs
 from benchmarks.peers.headrace_pipelines import windows_with_panes
 from benchmarks.peers.peer import Peer, Run
 from benchmarks.session import spark_processes, start_session
-from benchmarks.workload import GAP, PERIOD, W1, W2, W3, W4, W5, WINDOW, Workload
+from benchmarks.workload import GAP, PERIOD, W1, W2, W3, W4, W5, W9, WINDOW, Workload
 from headrace.lowlevel import ColumnComputation, ColumnContext, RecordColumns, TimerColumns
 from headrace.options.pipeline_options import PipelineOptions
-from headrace.transforms.window import FixedWindows, Sessions, SlidingWindows
+from headrace.transforms.schemas import Join
+from headrace.transforms.window import FixedWindows, IntervalWindow, Sessions, SlidingWindows
 
 
 class MinuteTotals(ColumnComputation):
@@ -69,6 +70,27 @@ def sliding_sums(rows: Elements) -> Elements:
     return summed | beam.Select("key", start=beam.window_start(), sum="sum")
 
 
+def _sale(row: Any, window: IntervalWindow = beam.DoFn.WindowParam) -> dict[str, object]:
+    return {
+        "key": row.shown.key,
+        "value": row.shown.value,
+        "start": window.start,
+        "shown": row.shown.at,
+        "clicked": row.click.at,
+    }
+
+
+def clicked(inputs: Inputs) -> Elements:
+    windows = FixedWindows(WINDOW // SECOND)
+    shown, clicks = (
+        rows
+        | f"Times {name}" >> beam.Select("key", "value", at=beam.event_time())
+        | f"Windows {name}" >> beam.WindowInto(windows)
+        for name, rows in (("shown", inputs.rows()), ("clicked", inputs.click_rows()))
+    )
+    return shown | Join(clicks, ["key", "value"], names=("shown", "click")) | beam.Map(_sale)
+
+
 def _of_rows(build: Callable[[Elements], Elements]) -> Callable[[Inputs], Elements]:
     return lambda inputs: build(inputs.rows())
 
@@ -79,6 +101,7 @@ _BUILDS: list[tuple[Workload, Callable[[Inputs], Elements]]] = [
     (W3, _of_rows(minute_totals)),
     (W4, panes),
     (W5, _of_rows(sliding_sums)),
+    (W9, clicked),
 ]
 
 

@@ -47,6 +47,10 @@ class Inputs:
         """The same of clicks."""
         return self._events(self._dataset.clicks, " of clicks", None)
 
+    def click_rows(self) -> Elements:
+        """Those of clicks as dicts, as they are read."""
+        return self._rows(self._dataset.clicks, " of clicks", None)
+
     def _events(self, files: Files, name: str, behind: int | None) -> Elements:
         return self._rows(files, name, behind) | f"Event{name}" >> beam.Map(_event)
 

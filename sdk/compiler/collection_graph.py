@@ -160,6 +160,17 @@ class CollectionGraph:
         """Whether some elements may be retractions. Their form is never PLAIN."""
         return collection in self._retractions
 
+    def joining(self, step: Step) -> list[Step] | None:
+        """The two steps of a `Join` behind its grouping, if nothing else reads the groups."""
+        collection, found = step.outputs[None], []
+        for _ in range(2):
+            readers = self.readers.get(collection, [])
+            if len(readers) != 1 or collection in self.side_inputs or None not in readers[0][0].outputs:
+                return None
+            found.append(readers[0][0])
+            collection = found[-1].outputs[None]
+        return found
+
     def _trace_retractions(self, step: Step, output: Collection) -> None:
         sources = self.inputs(step)
         if isinstance(step.transform, GROUPING):

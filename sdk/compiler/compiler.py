@@ -26,6 +26,7 @@ from headrace.sdk.compiler.collection_graph import CollectionGraph, planned_step
 from headrace.sdk.compiler.execution_strategy import (
     ALL_KEYS,
     ExecutionStrategy,
+    Grouper,
     grouping_strategy,
     one_for_each_step,
     steps_of_program,
@@ -41,7 +42,7 @@ from headrace.sdk.operators.splittable.splittable_par_do import SplittableParDo,
 from headrace.sdk.operators.splittable.work_item import InitialSplitting, SplittingPlan
 from headrace.sdk.operators.stateful.stateful_par_do import StatefulParDo, StatefulPlan
 from headrace.sdk.transforms.core.flatten import Flatten
-from headrace.sdk.transforms.core.group_by_key import CombineByKey
+from headrace.sdk.transforms.core.group_by_key import CombineByKey, JoinGrouping
 from headrace.sdk.transforms.core.low_level import RunComputation, Source, Write
 from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey, Shuffling
 from headrace.sdk.transforms.core.steps import (
@@ -113,6 +114,8 @@ class _Compiler:
         self._graph, self._drains = graph, drains
         self._topology = Topology(key_coder=registry.key_coder())
         self._streams: dict[str, str] = {}
+        self._joined: dict[Collection, Collection] = {}
+        """Output of the grouping of a `Join` -> the joined rows, which the stream of the grouping carries."""
         self._of_groupings: list[ExecutionStrategy] = []
         self._of_elements: list[ExecutionStrategy] = []
 
@@ -240,9 +243,9 @@ class _Compiler:
 
     # Stages
 
-    def _stage(self, root: Collection) -> None:
-        """Add the stage of a collection, if any step or exit belongs to it."""
-        stream = self._stream(root)
+    def _stage(self, begin: Collection) -> None:
+        """Add the stage of a collection that a stream carries, if any step or exit belongs to it."""
+        stream, root = self._stream(begin), self._joined.get(begin, begin)
         plan = StagePlan({stream: self._graph.forms[root]}, [root.windowing])
         if self._graph.has_spare(root):
             plan.entries[f"{stream}#windowed"] = ElementForm.WINDOWED
@@ -311,11 +314,22 @@ class _Compiler:
             streams = {self._once(stream): form for stream, form in streams.items()}
         takes_back = self._graph.may_retract(self._graph.inputs(step)[0])
         fanout = transform.fanout if isinstance(transform, CombineByKey) else None
+        matched = transform.matched if isinstance(transform, JoinGrouping) else None
+        joining = None if matched is None else self._graph.joining(step)
         strategy = grouping_strategy(
-            windowing, combine, streams.values(), takes_back=takes_back, has_fanout=fanout is not None
+            windowing,
+            combine,
+            streams.values(),
+            takes_back=takes_back,
+            has_fanout=fanout is not None,
+            joins=joining is not None,
         )
+        if joining is not None and strategy.grouper is Grouper.JOIN:
+            self._joined[step.outputs[None]] = joining[-1].outputs[None]
         self._of_groupings.append(strategy.of_step(label))
-        plan = GroupingPlan(transform, label, windowing, combine, fanout, takes_back, strategy)
+        plan = GroupingPlan(
+            transform, label, windowing, combine, fanout, takes_back, strategy, matched, joining=joining or ()
+        )
         add_grouping(self._topology, plan, streams)
 
     def _shuffle(self, step: Step, transform: Shuffling) -> None:

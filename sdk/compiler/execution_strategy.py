@@ -39,6 +39,8 @@ class Grouper(Enum):
     """The sessions of all keys of an interval at once."""
     LISTS = "ColumnGroupByKey"
     """All keys of an interval at once, for a grouping that keeps all elements of windows with one pane."""
+    JOIN = "ColumnJoin"
+    """All keys of an interval at once, for a grouping whose elements are joined, in windows with one pane."""
 
 
 class Lifting(Enum):
@@ -74,6 +76,7 @@ def grouping_strategy(
     *,
     takes_back: bool,
     has_fanout: bool,
+    joins: bool = False,
 ) -> GroupingStrategy:
     """Choose the implementation of a grouping; nothing about it is chosen elsewhere.
 
@@ -83,6 +86,7 @@ def grouping_strategy(
         forms: How the input streams carry windows: `PLAIN` or `WINDOWED`.
         takes_back: Whether the input may have retractions.
         has_fanout: Whether the program asks for a fan-out of hot keys.
+        joins: Whether the elements are joined, and nothing else reads them.
 
     >>> from headrace.sdk.combinefns.numeric import SumFn
     >>> from headrace.sdk.windows import Sessions
@@ -98,7 +102,7 @@ def grouping_strategy(
     # (vectorized, keeps elements, in sessions): computation, what happens before the shuffle
     match reason is None, combine is None, gap_of(windowing) is not None:
         case True, True, _:
-            grouper, lifting = Grouper.LISTS, Lifting.NOTHING
+            grouper, lifting = Grouper.JOIN if joins else Grouper.LISTS, Lifting.NOTHING
         case True, False, True:
             assert not fans_out, "obstacle() refuses sessions with fan-out: parts of a session have no shards"
             grouper, lifting = Grouper.SESSIONS, Lifting.SESSIONS

@@ -15,6 +15,9 @@ from headrace.lowlevel.topology.computation import Computation, InlineComputatio
 from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, Fanout
 from headrace.sdk.compiler.execution_strategy import Grouper, GroupingStrategy, Lifting
+from headrace.sdk.expressions.join_keys import JoinKeyOf
+from headrace.sdk.functions.matched import Matched
+from headrace.sdk.graph.pvalue import Step
 from headrace.sdk.graph.side_inputs import AsSideInput
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import reducers_of
@@ -27,6 +30,7 @@ from headrace.sdk.operators.side_inputs.gate_inputs import Sharding, SideGroupin
 from headrace.sdk.operators.side_inputs.window_mapping import SideWindows
 from headrace.sdk.operators.vectorized.column_group_by_key import ColumnGroupByKey
 from headrace.sdk.operators.vectorized.column_grouping import ColumnGrouping
+from headrace.sdk.operators.vectorized.column_join import ColumnJoin
 from headrace.sdk.operators.vectorized.eligibility import gap_of
 from headrace.sdk.operators.vectorized.sessions import ColumnSessions
 from headrace.sdk.operators.vectorized.state_migration import records_of_segments
@@ -57,6 +61,10 @@ class GroupingPlan:
     """Whether the input may have retractions."""
     strategy: GroupingStrategy
     """What `grouping_strategy` has chosen."""
+    matched: Matched | None = None
+    """What joins the elements, if the step is part of a `Join`."""
+    joining: Sequence[Step] = ()
+    """The steps behind the grouping whose work a `ColumnJoin` does, too."""
 
 
 def add_grouping(topology: Topology, plan: GroupingPlan, streams: Streams) -> None:
@@ -69,7 +77,7 @@ def add_grouping(topology: Topology, plan: GroupingPlan, streams: Streams) -> No
     topology.computation(
         plan.label,
         _grouping(plan, streams),
-        dict.fromkeys(streams, key_of),
+        dict.fromkeys(streams, key_of if plan.matched is None else JoinKeyOf()),
         [plan.label],
         watermark_percentile=plan.transform.watermark_percentile,
         key_encoding=plan.transform.key_encoding,
@@ -78,6 +86,10 @@ def add_grouping(topology: Topology, plan: GroupingPlan, streams: Streams) -> No
 
 def _grouping(plan: GroupingPlan, streams: Streams) -> Computation:
     combine = shipped(plan.combine, plan.label)
+    if plan.strategy.grouper is Grouper.JOIN:
+        assert plan.matched is not None, "the caller has asked for a join"
+        labels = [step.full_label for step in plan.joining]
+        return ColumnJoin(plan.windowing, streams, plan.label, plan.matched, labels)
     if plan.strategy.grouper is Grouper.LISTS:
         return ColumnGroupByKey(plan.windowing, streams, plan.label)
     if combine is None or plan.strategy.grouper is Grouper.PER_KEY:

@@ -32,6 +32,7 @@ __all__ = [
     "FieldsKind",
     "Fired",
     "Instant",
+    "OrNone",
     "Single",
     "Tuple",
     "field_in",
@@ -283,6 +284,39 @@ class Fired:
         pane = places[self.pane] if isinstance(self.pane, int) else self.pane
         value = self.value.moved(places)
         return replace(self, value=value, start=places[self.start], end=places[self.end], pane=pane)
+
+
+@stored_as("OrNoneShape")
+@dataclass(frozen=True, slots=True)
+class OrNone:
+    """A value, or None, as a column of bools says.
+
+    >>> OrNone(Single(0), 1).values(pa.record_batch({"delay": [3, 4], "is_there": [True, False]}))
+    [3, None]
+    """
+
+    value: ValueSchema
+    """Schema of the values that are there."""
+    is_there: int
+    """Column that is true where there is a value; without nulls."""
+
+    def values(self, table: pa.RecordBatch) -> list[object]:
+        """See `ValueSchema`."""
+        is_there = table.column(self.is_there)
+        found = iter(self.value.values(table.filter(is_there)))
+        return [next(found) if one else None for one in numbers_in(is_there).tolist()]
+
+    def part(self, index: int) -> ValueSchema | None:
+        """See `ValueSchema`."""
+        return None
+
+    def columns(self) -> tuple[int, ...]:
+        """See `ValueSchema`."""
+        return (*self.value.columns(), self.is_there)
+
+    def moved(self, indices: Mapping[int, int]) -> OrNone:
+        """See `ValueSchema`."""
+        return OrNone(self.value.moved(indices), indices[self.is_there])
 
 
 _INDEX_BITS = 30

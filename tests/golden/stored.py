@@ -26,7 +26,8 @@ from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.runners.beam.windowings import BeamWindow
 from headrace.sdk.combinefns.composite import GlobalWindowMark
 from headrace.sdk.combinefns.numeric import _Nothing
-from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Fired, Instant
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Fired, Instant, OrNone
+from headrace.sdk.expressions.join_keys import JoinKey
 from headrace.sdk.functions.changelog import Change, ChangeKind
 from headrace.sdk.io.dead_letters import Failure, Unreadable
 from headrace.sdk.io.files.fileio import ReadableFile
@@ -109,6 +110,7 @@ INSTANCES: Mapping[str, object] = {
     "GlobalBuckets": GlobalSlices(),
     "GlobalWindow": GlobalWindow(),
     "IntervalWindow": IntervalWindow(0, 60),
+    "JoinKeyShape": JoinKey((Single(0), Single(1)), 1, 2),
     "KafkaOutgoing": OutgoingRecord(b"key", b"value", (("name", None),), 7),
     "KafkaRecord": KafkaRecord("topic", 1, 7, b"key", b"value", (("name", b"x"),), Timestamp(5)),
     "LiftedShape": Lifted(Single(0), Reducers((Reducer.SUM,), False), GlobalSlices()),
@@ -116,6 +118,7 @@ INSTANCES: Mapping[str, object] = {
     "NoExtreme": _Nothing.NOTHING,
     "OffsetRange": OffsetRange(3, 7),
     "OnTimeBehavior": OnTimeBehavior.FIRE_IF_NON_EMPTY,
+    "OrNoneShape": OrNone(Single(0), 1),
     "PaneInfo": PANE,
     "PaneInfoTiming": PaneInfoTiming.LATE,
     "PaneShape": Fired(Single(0), 1, 2, PANE),

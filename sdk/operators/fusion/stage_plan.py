@@ -166,6 +166,14 @@ def are_pairs(values: Sequence[object]) -> bool:
     return set(map(type, values)) <= {tuple} and set(map(len, cast("Sequence[tuple[object, ...]]", values))) <= {2}
 
 
+def report_elements(label: str, came: int, went: int) -> None:
+    """Report the numbers of elements that a step has taken and put out, as metrics of the step."""
+    with at(label):
+        for metric, count in ((_IN, came), (_OUT, went)):
+            if count:
+                report(metric, count)
+
+
 class Throughput:
     """Counts the elements of each collection of a stage in a bundle; collections that nothing reads are not counted."""
 
@@ -202,10 +210,7 @@ class Throughput:
     def report(self) -> None:
         """Report the counts of the bundle as metrics of the steps."""
         for label, source, outputs in self._steps:
-            with at(label):
-                for metric, count in ((_IN, self._count(source)), (_OUT, sum(map(self._count, outputs)))):
-                    if count:
-                        report(metric, count)
+            report_elements(label, self._count(source), sum(map(self._count, outputs)))
 
     def _count(self, node: int) -> int:
         lost = 0

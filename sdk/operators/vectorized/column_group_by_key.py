@@ -81,7 +81,7 @@ class ColumnGroupByKey(IntervalComputation):
         parts = 1 + store.size_between(before, now) // _DUE_AT_ONCE
         for number in range(parts):
             tables = chain(store.between(before, now), due)
-            self._emit(joined([table.of_part(number, parts) for table in tables]), context)
+            self._emit([table.of_part(number, parts) for table in tables], context)
         store.keep(*(piece for table in later for piece in table.pieces(_LARGEST)), done_until=now)
 
     # What comes in
@@ -150,8 +150,9 @@ class ColumnGroupByKey(IntervalComputation):
 
     # What goes out
 
-    def _emit(self, table: ElementTable, context: IntervalContext) -> None:
+    def _emit(self, tables: list[ElementTable], context: IntervalContext) -> None:
         """Emit one pane for each key and window; the panes of a key are in the order of the ends of their windows."""
+        table = joined(tables)
         if not len(table):
             return
         starts, ends, epochs, positions, counts = table.numbers

@@ -22,6 +22,7 @@ from headrace.sdk.combinefns.combine_fn import (
     curried,
     require_combiner,
 )
+from headrace.sdk.functions.matched import Matched
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import Collection, PCollection
 from headrace.sdk.graph.side_inputs import AsSideInput, refuse_bare
@@ -103,6 +104,18 @@ class GroupByKey(PercentileWatermark, PTransform[PCollection[object], PCollectio
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
         """A collection of pairs (key, list of values) in the same windows."""
         return grouped(inputs, self.label)
+
+
+class JoinGrouping(GroupByKey):
+    """The grouping of a `Join`, whose values are pairs of the number of their side and the element.
+
+    Args:
+        matched: What is made of the groups, behind a step that separates the sides.
+    """
+
+    def __init__(self, matched: Matched) -> None:
+        super().__init__()
+        self.matched = matched
 
 
 def grouped(inputs: PCollection[object], label: str) -> PCollection[object]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
+from collections.abc import Iterable, Sequence
 
 from headrace.lowlevel.coders.key_types import dynamic_named_tuple
+from headrace.lowlevel.records.column_batch import ValueSchema, pair
+from headrace.sdk.expressions.batch_view import BatchView, PairFunction
+from headrace.sdk.expressions.join_keys import JoinKey, encoded_keys
+from headrace.sdk.functions.matched import Matched
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import Collection
 from headrace.sdk.model.row import Row
 from headrace.sdk.transforms.core.par_do import FlatMapTuple, Map
 from headrace.sdk.transforms.schemas.fields import Field
-from headrace.sdk.transforms.util.co_group_by_key import CoGroupByKey
+from headrace.sdk.transforms.util.co_group_by_key import CoGroupByKey, GroupsToJoin
 
 _KINDS = {"inner": (False, False), "left": (True, False), "right": (False, True), "outer": (True, True)}
 """Kind of join -> whether left elements without a partner are kept, and whether right ones are."""
@@ -61,36 +64,27 @@ class Join(PTransform[Collection, Collection]):
         """A collection of rows in the windows of both inputs."""
         left = inputs | "Left" >> Map(_ByFields(self._left_fields, 0))
         right = self._right | "Right" >> Map(_ByFields(self._right_fields, 1))
-        matched = FlatMapTuple(_Matched(*_KINDS[self._how], self._names))
-        return (left, right) | CoGroupByKey() | "Match" >> matched
+        matched = Matched(*_KINDS[self._how], self._names)
+        groups = (left, right) | "CoGroupByKey" >> GroupsToJoin(matched)
+        return groups | "Match" >> FlatMapTuple(matched)
 
 
-class _ByFields:
+class _ByFields(PairFunction):
     """Pairs an element with its join fields; a field that is None makes the key differ from all of the other side."""
 
     def __init__(self, names: tuple[str, ...], side: int) -> None:
         self._fields = [Field(name) for name in names]
         self._side = side
 
+    def on_columns(self, view: BatchView) -> ValueSchema:
+        """See `ColumnFunction`."""
+        fields = tuple(view.shape_of(field) for field in self._fields)
+        encoded = encoded_keys([(shape, view.column(shape)) for shape in fields], self._side)
+        return pair(JoinKey(fields, self._side, None if encoded is None else view.add(encoded)), view.shape)
+
     def __call__(self, element: object) -> tuple[object, object]:
         values = tuple(field(element) for field in self._fields)
         return (self._side if None in values else None, values), element
-
-
-class _Matched:
-    """Pairs each left element with each right element of a key."""
-
-    def __init__(self, keep_left: bool, keep_right: bool, names: tuple[str, str]) -> None:
-        self._keep_left, self._keep_right, self._names = keep_left, keep_right, names
-
-    def __call__(self, key: object, groups: tuple[Iterable[object], Iterable[object]]) -> Iterator[Row]:
-        left, right = map(list, groups)
-        if self._keep_right and not left:
-            left = [None]
-        if self._keep_left and not right:
-            right = [None]
-        for one, other in product(left, right):
-            yield Row.of(dict(zip(self._names, (one, other), strict=True)))
 
 
 class CoGroup(PTransform[dict[str, Collection], Collection]):

@@ -12,11 +12,12 @@ from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.records.column_batch import Single, ValueSchema, pair
 from headrace.sdk.expressions.batch_view import BatchView, PairFunction
+from headrace.sdk.functions.matched import Matched
 from headrace.sdk.graph.ptransform import collections_of
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.flatten import Flatten, OfSeveral
-from headrace.sdk.transforms.core.group_by_key import GroupByKey
+from headrace.sdk.transforms.core.group_by_key import GroupByKey, JoinGrouping
 from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.typehints.hints import iterable_of, tuple_of, union
 from headrace.sdk.typehints.hints import pair as pair_of_types
@@ -50,14 +51,34 @@ class CoGroupByKey(OfSeveral):
         _require_same_windows(collections)
         tagged = [_Tag(index).of(collection) for index, collection in enumerate(collections)]
         merged = tagged | Flatten(pipeline=self.pipeline) if tagged else self._nothing()
-        joined = merged | GroupByKey() | "Assemble" >> Map(_Assemble(tags, isinstance(inputs, Mapping)))
+        joined = (
+            merged | "GroupByKey" >> self._grouping() | "Assemble" >> Map(_Assemble(tags, isinstance(inputs, Mapping)))
+        )
         joined.element_type = _joined_type(collections, isinstance(inputs, Mapping))
         return joined
+
+    def _grouping(self) -> GroupByKey:
+        return GroupByKey()
 
     def _nothing(self) -> PCollection[object]:
         if self.pipeline is None:
             raise TypeError(f"{self.label} was given no collection; name the pipeline: CoGroupByKey(pipeline=p)")
         return self.pipeline | Create([])
+
+
+class GroupsToJoin(CoGroupByKey):
+    """Groups two collections for a join, which is the only step that reads the groups.
+
+    Args:
+        matched: What the step behind it makes of each group.
+    """
+
+    def __init__(self, matched: Matched) -> None:
+        super().__init__()
+        self._matched = matched
+
+    def _grouping(self) -> GroupByKey:
+        return JoinGrouping(self._matched)
 
 
 def _require_same_windows(collections: Sequence[PCollection[object]]) -> None:

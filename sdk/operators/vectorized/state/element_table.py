@@ -167,11 +167,12 @@ def _concatenated(tables: Sequence[ElementTable]) -> ElementTable:
         pa.concat_arrays([table.key_hashes for table in tables]),
         pa.concat_arrays([table.keys for table in tables]),
         [np.concatenate(columns) for columns in zip(*(table.numbers for table in tables), strict=True)],
-        _concatenated_values([table.values for table in tables]),
+        concatenated_values([table.values for table in tables]),
     )
 
 
-def _concatenated_values(parts: Sequence[Values]) -> Values:
+def concatenated_values(parts: Sequence[Values]) -> Values:
+    """Concatenate values of one kind."""
     first = parts[0]
     if isinstance(first, ValueLists):
         return ValueLists(list(chain.from_iterable(part.lists for part in parts if isinstance(part, ValueLists))))
