@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from threading import Lock
+from typing import Any
 
 from headrace.lowlevel.checkpoint import Manifest
 from headrace.lowlevel.checkpoint.manifest.fingerprint import SINK
@@ -24,29 +25,10 @@ from headrace.ui.snapshot import ChartedTime, EpochBar, History, StepRow, Totals
 
 
 @dataclass(frozen=True, slots=True)
-class RunSample:
-    """The figures of a run after one epoch. Times are microseconds UTC."""
+class RunSample(EpochProgress):
+    """The figures of a run after one epoch, without metrics. Phases are empty where only its commit is known."""
 
-    epoch: int
-    clock: int
-    """The wall clock of the epoch."""
-    records_in: int
-    records_out: int
-    watermark: int
-    """The least input low watermark of all computations."""
-    greatest: int
-    """The greatest timestamp read."""
-    steps: Mapping[str, StepFigures]
-    finished: bool = False
-    seconds: float | None = None
-    """How long the epoch took; None where only its commit is known."""
-    phases: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def lag(self) -> int | None:
-        """How far the least watermark is behind the greatest timestamp read, in microseconds; None if unknown."""
-        unknown = MIN_TIMESTAMP in (self.watermark, self.greatest)
-        return None if unknown else max(0, self.greatest - self.watermark)
+    steps: Mapping[str, StepFigures] = field(default_factory=dict)
 
 
 _PARTS_OF_ENGINE = re.compile(r"(^|/)(PaneMark|recorded|recorded input|recorded output)(/|$)")
@@ -67,17 +49,8 @@ def sample_of_progress(progress: EpochProgress) -> RunSample:
     >>> sample_of_progress(EpochProgress(7, 30, 2, 0, 0, 5, 9, 8, 0.25)).lag
     3
     """
-    return RunSample(
-        progress.epoch,
-        progress.clock,
-        progress.records_in,
-        progress.records_out,
-        progress.watermark,
-        progress.greatest,
-        _of_program(progress.metrics),
-        seconds=progress.seconds,
-        phases=progress.phases,
-    )
+    given: dict[str, Any] = {each.name: getattr(progress, each.name) for each in fields(progress)}
+    return RunSample(**{**given, "metrics": {}}, steps=_of_program(progress.metrics))
 
 
 def sample_of_commit(commit: Manifest) -> RunSample:
@@ -87,13 +60,12 @@ def sample_of_commit(commit: Manifest) -> RunSample:
     metrics = added(decode_metrics(commit.metrics), engine_metrics(counters, watermarks, commit.injectors(), clock, {}))
     return RunSample(
         commit.epoch,
-        clock,
         sum(counters.get(stream, {}).get("records", 0) for stream in commit.positions),
         sum(counters.get(name, {}).get("rows", 0) for name in sinks),
-        min(watermarks.values(), default=MAX_TIMESTAMP),
+        *(0, 0, min(watermarks.values(), default=MAX_TIMESTAMP), clock),
         max(commit.greatest_timestamps.values(), default=MIN_TIMESTAMP),
-        _of_program(metrics),
-        commit.finished,
+        seconds=0.0,
+        steps=_of_program(metrics),
     )
 
 
@@ -119,7 +91,7 @@ class Course:
 
     >>> course = Course()
     >>> for second in range(1, 4):
-    ...     course.note(RunSample(second, second * 1_000_000, 100 * second, 0, 0, 0, {}))
+    ...     course.note(RunSample(second, 100 * second, 0, 0, 0, 0, second * 1_000_000, 0, 0.0))
     >>> course.totals(True).in_rate
     100.0
     """
@@ -232,7 +204,7 @@ class Course:
         bars = []
         for before, sample in zip([None, *samples], samples, strict=False):
             seconds, phases = sample.seconds, sample.phases
-            if seconds is None:
+            if not phases:
                 if before is None:
                     continue
                 # Epochs between two that are seen have as long as one another.
@@ -258,7 +230,8 @@ def _rate(before: int, after: int | None, first: RunSample, last: RunSample) -> 
 def _chart_samples(samples: list[RunSample]) -> list[RunSample]:
     """At most `DRAWN` of the samples, evenly, with the last.
 
-    >>> [len(_chart_samples([RunSample(n, n, 0, 0, 0, 0, {}) for n in range(count)])) for count in (10, 150, 151, 600)]
+    >>> samples = [RunSample(n, 0, 0, 0, 0, 0, n, 0, 0.0) for n in range(600)]
+    >>> [len(_chart_samples(samples[:count])) for count in (10, 150, 151, 600)]
     [10, 150, 76, 150]
     """
     step = -(-len(samples) // DRAWN)

@@ -37,7 +37,8 @@ def sample(
     steps = {"Sum": StepFigures("Sum", records_in=read, watermark=watermark, late=2, dead_letters=1)}
     phases = {} if seconds is None else {"tasks": seconds}
     number = second if epoch is None else epoch
-    return RunSample(number, second * SECOND, read, read // 10, watermark, 99 * SECOND, steps, False, seconds, phases)
+    times = watermark, second * SECOND, 99 * SECOND, seconds or 0.0
+    return RunSample(number, read, read // 10, 0, 0, *times, phases=phases, steps=steps)
 
 
 def course(*samples: RunSample) -> Course:
