@@ -50,7 +50,9 @@ def misspelt_hooks(given: object, hooks: frozenset[str]) -> dict[str, str]:
     >>> misspelt_hooks(source(), frozenset({"plan", "run_ended"}))
     {'runEnded': 'run_ended'}
     """
-    ours, theirs = ([each for each in type(given).__mro__ if _is_ours(each) is flag] for flag in (True, False))
+    kinds = type(given).__mro__
+    ours = [kind for kind in kinds if kind.__module__.partition(".")[0] in _OURS]
+    theirs = [kind for kind in kinds if kind not in ours]
     own = frozenset[str]().union(*map(_methods, theirs))
     known = hooks.union(*map(_methods, ours))
     undefined = {_plain(hook): hook for hook in sorted(known - own)}
@@ -71,10 +73,6 @@ def _incomplete(given: object, protocols: Iterable[type]) -> Iterator[tuple[type
         missing = frozenset(name for name in hooks_of(protocol) if not hasattr(given, name))
         if missing and any(hasattr(given, name) for name in _methods(protocol)):
             yield protocol, missing
-
-
-def _is_ours(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] in _OURS
 
 
 def _methods(kind: type) -> frozenset[str]:

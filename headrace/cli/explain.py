@@ -49,8 +49,8 @@ def explain(
         steps = [] if isinstance(program, Topology) else _strategies(program, step)
         held = [] if checkpoint is None else _explanations(program, checkpoint, step)
     if as_json:
-        told = {"steps": list(map(_step_fields, steps)), "watermarks": list(map(_watermark_fields, held))}
-        typer.echo(json.dumps(told, indent=1))
+        told = [_strategy_fields(each.strategy) | {"parts": list(map(_strategy_fields, each.parts))} for each in steps]
+        typer.echo(json.dumps({"steps": told, "watermarks": list(map(_watermark_fields, held))}, indent=1))
         return
     console = Console(highlight=False, soft_wrap=True)
     for each in steps:
@@ -107,11 +107,7 @@ def _require_same(location: str, manifest: Manifest, topology: Topology) -> None
         )
 
 
-def _step_fields(step: ProgramStep) -> Mapping[str, object]:
-    return {**_strategy_fields(step.strategy), "parts": list(map(_strategy_fields, step.parts))}
-
-
-def _strategy_fields(strategy: ExecutionStrategy) -> Mapping[str, object]:
+def _strategy_fields(strategy: ExecutionStrategy) -> dict[str, object]:
     vectorized = strategy.obstacle is None
     return {"step": strategy.step, "vectorized": vectorized, "obstacle": strategy.obstacle, "text": str(strategy)}
 

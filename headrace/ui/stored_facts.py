@@ -44,7 +44,7 @@ def stored_facts(view: CheckpointView) -> StoredFacts | None:
     return StoredFacts(
         commit.epoch,
         "" if view.lease is None else str(view.lease),
-        topology_version(commit),
+        hashlib.sha256(commit.topology.encode()).hexdigest()[:16],
         _watermarks(view, commit),
         _levels(commit, files),
         [
@@ -61,11 +61,6 @@ def stored_facts(view: CheckpointView) -> StoredFacts | None:
         len(files),
         sum(file.size for file in files),
     )
-
-
-def topology_version(commit: Manifest) -> str:
-    """A text that differs for different topologies."""
-    return hashlib.sha256(commit.topology.encode()).hexdigest()[:16]
 
 
 def _watermarks(view: CheckpointView, commit: Manifest) -> list[WatermarkRow]:

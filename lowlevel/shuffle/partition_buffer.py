@@ -91,7 +91,7 @@ class ColumnBuffer:
 
     def _keys(self, key: ValueSchema, columns: list[pa.Array], table: pa.RecordBatch, rows: pa.Array) -> list[object]:
         """The key of each row of `table`, encoded if equal keys could differ in type; `rows`: indices in `columns`."""
-        if len(columns) == 1 and is_direct(columns[0]) and _is_bare(key):
+        if len(columns) == 1 and is_direct(columns[0]) and isinstance(key, Single):
             return key.values(table)
         first = key.values(table.slice(0, 1))[0]
         tuple_keys = TupleKeys.like(first, self._encode)
@@ -133,11 +133,6 @@ class ColumnBuffer:
                 records,
             )
             yield interval, block
-
-
-def _is_bare(key: ValueSchema) -> bool:
-    """Whether the key is the plain value of a column."""
-    return isinstance(key, Single)
 
 
 _SHIP_AT = 100_000
@@ -199,7 +194,8 @@ class PartitionBuffer:
                 return
             kind, keys = self._keys_of(batch)
         # A key must not be in the buffer in two forms, as that would change the order of its records.
-        if self._keys and (len(self._keys) >= _SHIP_AT or kind is not self._kind or not self._agrees_on_ids(batch)):
+        is_other = kind is not self._kind or (batch.ids is None) != (self._ids is None)
+        if self._keys and (is_other or len(self._keys) >= _SHIP_AT):
             self._send(self)
         self._kind = kind
         try:
@@ -212,10 +208,6 @@ class PartitionBuffer:
         if batch.ids is not None:
             self._ids = self._ids or []
             self._ids += batch.ids
-
-    def _agrees_on_ids(self, batch: Batch) -> bool:
-        """Whether the records of both the batch and the buffer have ids, or none have."""
-        return (batch.ids is None) == (self._ids is None)
 
     def _keys_of(self, batch: Batch) -> tuple[type, list[object]]:
         """The type of the keys, and the keys; `bytes` and encodings if equal keys could differ in type (1, True)."""

@@ -152,7 +152,7 @@ def program_files() -> Files:
     A package with compiled modules is left out and named in a warning: Python cannot load compiled modules from a zip.
     """
     own = [found for module in list(sys.modules.values()) for found in _own_module(module)]
-    compiled = {found.top: found.file for found in own if _is_compiled(found.file)}
+    compiled = {found.top: found.file for found in own if found.file.suffix != ".py"}
     for top, file in sorted(compiled.items()):
         _log.warning(
             "package %r is not sent to the executors, as it has compiled parts (%s), which cannot be sent as files: "
@@ -181,10 +181,6 @@ def _own_module(module: ModuleType) -> Iterator[_Own]:
     root = path.parents[min(within, len(path.parents) - 1)]
     if not _is_installed(path, root):
         yield _Own(top, "/".join(parts) + ("/__init__.py" if path.name == "__init__.py" else path.suffix), path)
-
-
-def _is_compiled(path: Path) -> bool:
-    return path.suffix != ".py"
 
 
 def _is_installed(path: Path, root: Path) -> bool:

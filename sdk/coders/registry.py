@@ -215,12 +215,8 @@ def _class_problem(kind: type, coders: CoderRegistry) -> str | None:
         return f"keys of the dataclass {kind.__name__} could change; make it @dataclass(frozen=True)"
     if (fields := fields_of(kind)) is not None:
         return _first_problem(list(fields.values()), coders)
-    if issubclass(kind, Enum) or _states_itself(kind):
+    if issubclass(kind, Enum) or hasattr(kind, "__key_state__") or hasattr(kind, "__setstate__"):
         return None
     if inspect.isabstract(kind) or (kind.__subclasses__() and kind.__module__ != "builtins"):
         return None
     return f"keys of type {kind.__name__} cannot be encoded deterministically; {_REMEDY.format(name=kind.__name__)}"
-
-
-def _states_itself(kind: type) -> bool:
-    return hasattr(kind, "__key_state__") or hasattr(kind, "__setstate__")

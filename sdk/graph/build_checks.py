@@ -48,7 +48,7 @@ def type_outputs(step: Step, transform: SomeTransform, inputs: object, result: o
         TypeCheckError: A composite step states another type than the step inside it puts out.
     """
     hint, tagged = transform.output_type()
-    inferred = transform.infer_output_type(_type_of(inputs))
+    inferred = transform.infer_output_type(union(normal(value.element_type) for value in collections_of(inputs)))
     values = result.all() if isinstance(result, DoOutputsTuple) else collections_of(result)
     for value in values:
         # A value of a dict may be made of the outputs of an inner step, which has types of its own.
@@ -72,11 +72,6 @@ def _check_output(step: Step, value: PCollection[object], stated: object) -> Non
         f"step {step.full_label!r} is said to put out {type_name(normal(stated))}, but {_origin(value)}, which makes "
         f"its output, puts out {type_name(normal(value.element_type))}; {_REMEDY}"
     )
-
-
-def _type_of(inputs: object) -> object:
-    """The union of the element types of all inputs."""
-    return union(normal(value.element_type) for value in collections_of(inputs))
 
 
 def _enabled(value: PCollection[object]) -> bool:

@@ -241,14 +241,11 @@ class CheckpointView:
         self, names: Sequence[str], domains: frozenset[int]
     ) -> Iterator[tuple[int, str, bytes, int, str]]:
         """The marks of timers in segments, as `_marks` gives them."""
-        for name in filter(self._has_column_timers, names):
+        for name in (name for name in names if has_timers(self._signature(name))):
             fired = MIN_TIMESTAMP if self.manifest is None else self.manifest.input_watermarks.get(name, MIN_TIMESTAMP)
             for batch in (batch for tables in self._tables(name) for batch in tables.segments()):
                 for timestamp, key, domain, tag in marks_in(batch, fired, domains):
                     yield timestamp, name, key, domain, tag
-
-    def _has_column_timers(self, computation: str) -> bool:
-        return has_timers(self._signature(computation))
 
     def _signature(self, computation: str) -> dict[str, str]:
         """Aspect -> value of the computation's state signature."""

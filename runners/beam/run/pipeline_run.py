@@ -128,13 +128,10 @@ class PipelineRun:
         options = cast(RunOptions, options)
         self._is_durable, topology.task_begins = options.checkpoint is not None, self._context
         if self._has_thread:
-            options = replace(options, progress=self._followed_by(options.progress))
+            options = replace(options, progress=_Following(self, options.progress))
         result = self._runner.run_topology(topology, options, self._changes)
         self.metrics = result.metrics
         return result
-
-    def _followed_by(self, progress: Callable[[EpochProgress], None] | None) -> Callable[[EpochProgress], None]:
-        return _Following(self, progress)
 
     # The run
 

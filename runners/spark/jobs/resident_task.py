@@ -79,7 +79,7 @@ class ResidentTask:
         self._idle_seconds = idle_seconds
         self._is_allowed = address is not None and idle_seconds > 0
         self._cluster = cluster_of(session)
-        self._slots = _slots_of(self._cluster)
+        self._slots = _SLOTS.setdefault(self._cluster.application(), Slots())
         self._job: ResidentJob | None = None
         self._losses = 0
 
@@ -179,10 +179,6 @@ class Slots:
 
 _SLOTS: dict[str, Slots] = {}
 """Id of Spark's application -> its slots; several runs may use one session."""
-
-
-def _slots_of(cluster: Cluster) -> Slots:
-    return _SLOTS.setdefault(cluster.application(), Slots())
 
 
 class ResidentJob:

@@ -8,7 +8,7 @@ for the rest, and the full name is in the value; a key of exactly 511 bytes alwa
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -77,19 +77,7 @@ def content_of(key: bytes, value: bytes) -> tuple[bytes, bytes]:
 
 def mark_name(key_hash: bytes, domain: int, tag: str) -> bytes:
     """Name of an entry in the table of marks, ordered by key hash."""
-    try:
-        return key_hash + _DOMAINS[domain] + tag.encode()
-    except UnicodeEncodeError:
-        return key_hash + _DOMAINS[domain] + tag.encode("utf-8", "surrogatepass")
-
-
-def mark_names(marks: Iterable[tuple[bytes, int, str]]) -> list[bytes]:
-    """The `mark_name` of each (key hash, domain, tag), in the same order."""
-    marks = list(marks)
-    try:
-        return [key_hash + _DOMAINS[domain] + tag.encode() for key_hash, domain, tag in marks]
-    except UnicodeEncodeError:
-        return [mark_name(*mark) for mark in marks]
+    return key_hash + _DOMAINS[domain] + tag.encode("utf-8", "surrogatepass")
 
 
 def order_name(mark: bytes, time: bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice, takewhile
+from itertools import islice, starmap, takewhile
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -81,7 +81,7 @@ class MarkTable:
         """Apply the marks of a delta."""
         if not changes:
             return
-        names = key_layout.mark_names(changes)
+        names = list(starmap(key_layout.mark_name, changes))
         timestamps = list(changes.values())
         if max(map(len, names)) > key_layout.LONGEST_PLAIN:
             for name, timestamp in zip(names, timestamps, strict=True):

@@ -96,11 +96,8 @@ class CsvParser(LineParser):
             raise BadLine(
                 self.skip,
                 f"the columns are {', '.join(names) or 'not there'}, but {', '.join(self.header)} in the first file"
-                f"{self._origin()}; read files with other columns apart",
+                f"{self.origin and f', {self.origin}'}; read files with other columns apart",
             )
-
-    def _origin(self) -> str:
-        return f", {self.origin}" if self.origin else ""
 
     def table(self, lines: bytes) -> pa.Table:
         """The selected fields of some lines. Raises `pyarrow.ArrowInvalid`."""

@@ -73,10 +73,6 @@ class DiagramLayout:
             ends = (source.x + source.width / 2, source.y), (target.x - target.width / 2, target.y)
         return _curve([ends[0], *bends, ends[1]], self.downwards)
 
-    def _extent_along(self, rect: Rect) -> float:
-        """The extent of a box in the direction in which ranks follow each other."""
-        return rect.height if self.downwards else rect.width
-
     def _extent_across(self) -> float:
         """The largest extent of a box across that direction."""
         return max((rect.width if self.downwards else rect.height for rect in self.boxes.values()), default=0)
@@ -87,7 +83,8 @@ class DiagramLayout:
         extents = {rank: 0.0 for rank in ranks}
         for number, (_, y) in vertices.items():
             if number in self._names:
-                extents[-y] = max(extents[-y], self._extent_along(self.boxes[self._names[number]]))
+                rect = self.boxes[self._names[number]]
+                extents[-y] = max(extents[-y], rect.height if self.downwards else rect.width)
         middles, begin = {}, float(_MARGIN)
         for rank in ranks:
             middles[rank] = begin + extents[rank] / 2
