@@ -1,12 +1,12 @@
 """What: the keys of a `Join` as columns: the values of its fields, and the encoding of the keys.
 
 A key is a pair: None, or the number of the side if a field is None, so that the key has no partner; and the tuple of
-the fields' values. The encodings are those of `KeyCoder`, made for whole columns.
+the fields' values. The encodings are those of `KeyCoder`, made for whole columns; only distinct keys are encoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import cast
@@ -34,8 +34,9 @@ class JoinKey:
     """Schema of each field's values."""
     side: int
     """The first item of keys that have no partner."""
-    encoded: int | None = None
-    """The column with the keys' encodings, which are text; None if there is none."""
+    identity: int | None = None
+    """The column that has the same value in rows with the same key, text or a whole number, without nulls; None if
+    there is no such column. Then the fields are text and whole numbers."""
 
     def values(self, table: pa.RecordBatch) -> list[object]:
         """See `ValueSchema`."""
@@ -49,12 +50,12 @@ class JoinKey:
     def columns(self) -> tuple[int, ...]:
         """See `ValueSchema`."""
         fields = tuple(column for shape in self.fields for column in shape.columns())
-        return fields if self.encoded is None else (*fields, self.encoded)
+        return fields if self.identity is None else (*fields, self.identity)
 
     def moved(self, indices: Mapping[int, int]) -> JoinKey:
         """See `ValueSchema`."""
-        encoded = None if self.encoded is None else indices[self.encoded]
-        return replace(self, fields=tuple(shape.moved(indices) for shape in self.fields), encoded=encoded)
+        identity = None if self.identity is None else indices[self.identity]
+        return replace(self, fields=tuple(shape.moved(indices) for shape in self.fields), identity=identity)
 
 
 class JoinKeyOf:
@@ -67,39 +68,67 @@ class JoinKeyOf:
     def shape_in(self, shape: ValueSchema) -> ValueSchema | None:
         """See `ColumnExtractor`."""
         key = shape.part(0)
-        return _Encoded(key.encoded) if isinstance(key, JoinKey) and key.encoded is not None else key
+        return _Encoded(key.identity, key) if isinstance(key, JoinKey) and key.identity is not None else key
 
 
 @dataclass(frozen=True, slots=True)
 class _Encoded(Single):
-    """The encodings of keys, from a column that has them as text."""
+    """The encodings of keys, each of which has an identity of its own."""
+
+    key: JoinKey
 
     def values(self, table: pa.RecordBatch) -> list[object]:
         """See `ValueSchema`."""
-        return cast("list[object]", table.column(self.column).cast(pa.large_binary()).to_pylist())
+        columns = [_plain(table.column(column)) for shape in self.key.fields for column in shape.columns()]
+        return cast("list[object]", _encoded(columns, self.key.side).cast(pa.large_binary()).to_pylist())
 
 
-def encoded_keys(fields: Sequence[tuple[ValueSchema, pa.Array]], side: int) -> pa.Array | None:
-    """The encodings of the keys of a join, which are text; None unless all fields are text and whole numbers.
+def key_in(fields: Sequence[tuple[ValueSchema, pa.Array]], side: int, add: Callable[[pa.Array], int]) -> JoinKey:
+    """The key of a join of some fields.
 
     Args:
         fields: The schema and the column of each field; there is at least one.
         side: See `JoinKey`.
+        add: Adds a column for the identity of keys; returns its index.
+    """
+    key = JoinKey(tuple(shape for shape, _ in fields), side)
+    columns = [_plain(column) for _, column in fields]
+    if not all(isinstance(shape, Single) for shape, _ in fields):
+        return key
+    if not all(is_text(column) or pa.types.is_integer(column.type) for column in columns):
+        return key
+    if len(fields) == 1 and columns[0] is fields[0][1] and not columns[0].null_count:
+        return replace(key, identity=key.fields[0].columns()[0])
+    return replace(key, identity=add(_identity(columns, side)))
 
-    >>> encoded_keys([(Single(0), pa.array(["UA", None]))], 1).to_pylist()
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _identity(columns: Sequence[pa.Array], side: int) -> pa.Array:
+    """Text that differs for different keys: whole numbers, then lengths and contents of texts; or the encoding.
+
+    It is shorter than the encoding. Rows with a null have the encoding, which begins with a letter.
+
+    >>> _identity([pa.array(["UA", None]), pa.array([7, 8])], 1).to_pylist()
+    ['7:2:UA', 't2:2:i110:t2:1:n2:i8']
+    """
+    numbers = [column.cast(_TEXT) for column in columns if not is_text(column)]
+    texts = [column.cast(_TEXT) for column in columns if is_text(column)]
+    parts = [*numbers, *(part for text in texts for part in (_length(text), text))]
+    short = pc.binary_join_element_wise(*parts, _constant(":"))
+    return pc.coalesce(short, _encoded(columns, side)) if short.null_count else short
+
+
+def _encoded(columns: Sequence[pa.Array], side: int) -> pa.Array:
+    """The encodings of keys of text and whole numbers, which are text.
+
+    >>> _encoded([pa.array(["UA", None])], 1).to_pylist()
     ['t2:1:n8:t1:3:sUA', 't2:2:i16:t1:1:n']
     """
-    if not all(isinstance(shape, Single) for shape, _ in fields):
-        return None
-    columns = [column.dictionary_decode() if _is_coded(column) else column for _, column in fields]
-    if not all(is_text(column) or pa.types.is_integer(column.type) for column in columns):
-        return None
     inner = _joined([_constant(f"t{len(columns)}:"), *(part for column in columns for part in _item(column))])
     return _joined([_constant("t2:"), _side(columns, side), _length(inner), _constant(":"), inner])
-
-
-def _is_coded(column: pa.Array) -> bool:
-    return bool(pa.types.is_dictionary(column.type))
 
 
 def _item(column: pa.Array) -> list[pa.Array | pa.Scalar]:

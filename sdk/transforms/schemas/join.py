@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from headrace.lowlevel.coders.key_types import dynamic_named_tuple
 from headrace.lowlevel.records.column_batch import ValueSchema, pair
 from headrace.sdk.expressions.batch_view import BatchView, PairFunction
-from headrace.sdk.expressions.join_keys import JoinKey, encoded_keys
+from headrace.sdk.expressions.join_keys import key_in
 from headrace.sdk.functions.matched import Matched
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import Collection
@@ -79,8 +79,8 @@ class _ByFields(PairFunction):
     def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         fields = tuple(view.shape_of(field) for field in self._fields)
-        encoded = encoded_keys([(shape, view.column(shape)) for shape in fields], self._side)
-        return pair(JoinKey(fields, self._side, None if encoded is None else view.add(encoded)), view.shape)
+        key = key_in([(shape, view.column(shape)) for shape in fields], self._side, view.add)
+        return pair(key, view.shape)
 
     def __call__(self, element: object) -> tuple[object, object]:
         values = tuple(field(element) for field in self._fields)

@@ -112,7 +112,7 @@ class _Tag(PairFunction):
     def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         key, value = view.pair()
-        tags = of_numbers(np.full(len(view.times), self._index, np.int64))
+        tags = of_numbers(np.full(len(view.times), self._index, np.int8 if self._index < 128 else np.int64))
         return pair(key, pair(Single(view.add(tags)), value))
 
     def of(self, collection: PCollection[object]) -> PCollection[object]:

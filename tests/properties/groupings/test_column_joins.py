@@ -20,6 +20,7 @@ import headrace as beam
 from headrace.lowlevel import CallSink
 from headrace.lowlevel.checkpoint import Checkpoint
 from headrace.lowlevel.coders.coder import encode_key
+from headrace.lowlevel.records.column_batch import pair
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.vectorized import segment_store
 from headrace.options.pipeline_options import PipelineOptions
@@ -27,7 +28,7 @@ from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.sdk.compiler import execution_strategy
 from headrace.sdk.compiler.collection_graph import CollectionGraph
 from headrace.sdk.expressions.element_schema import Single
-from headrace.sdk.expressions.join_keys import JoinKey, encoded_keys
+from headrace.sdk.expressions.join_keys import JoinKeyOf, key_in
 from headrace.sdk.operators.vectorized import column_group_by_key, column_join
 from headrace.transforms.schemas import Join
 from headrace.transforms.window import FixedWindows, GlobalWindows
@@ -286,8 +287,19 @@ def test_keys_are_encoded_as_they_are_one_by_one(seed: int) -> None:
     for kind, values in rng.choices(_KEYS[:6], k=rng.randint(1, 3)):
         plain = kind.value_type if pa.types.is_dictionary(kind) else kind
         fields.append(pa.array([rng.choice([*values, None]) for _ in range(6)], plain).cast(kind))
-    table, side = pa.record_batch(fields, [str(number) for number in range(len(fields))]), rng.randint(0, 1)
-    encoded = encoded_keys([(Single(number), field) for number, field in enumerate(fields)], side)
-    assert encoded is not None
-    keys = JoinKey(tuple(map(Single, range(len(fields)))), side).values(table)
-    assert [key.encode() for key in encoded.to_pylist()] == list(map(encode_key, keys))
+    names, added = [str(number) for number in range(len(fields))], list(fields)
+    shapes, side = list(map(Single, range(len(fields)))), rng.randint(0, 1)
+
+    def add(column: pa.Array) -> int:
+        added.append(column)
+        return len(added) - 1
+
+    key = key_in(list(zip(shapes, fields, strict=True)), side, add)
+    table = pa.record_batch(added, [*names, "identity"][: len(added)])
+    encoded = JoinKeyOf().shape_in(pair(key, Single(0)))
+    assert encoded is not None and encoded != key
+    keys = key.values(table)
+    assert encoded.values(table) == list(map(encode_key, keys))
+    [identity] = encoded.columns()
+    assert len(set(zip(table.column(identity).to_pylist(), keys, strict=True))) == len(set(keys))
+    assert len(set(table.column(identity).to_pylist())) == len(set(keys))
