@@ -16,12 +16,12 @@ from headrace.cli.run import Options, Target, flags_of
 from headrace.cli.target import Program, load
 from headrace.lowlevel.checkpoint import Manifest
 from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION, INJECTOR, Fingerprint, aspects_changed
-from headrace.lowlevel.checkpoint.manifest.manifest import watermark_state_of
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.storage.places import hidden
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.explain import Explanation
 from headrace.lowlevel.watermarks.explain import explain as why
+from headrace.runners.engine.driver.checkpoint_journal import state_of
 from headrace.sdk.compiler.compiler import execution_strategies
 from headrace.sdk.compiler.execution_strategy import ExecutionStrategy, ProgramStep, steps_of_program
 from headrace.sdk.pipeline.pipeline import Pipeline
@@ -80,7 +80,7 @@ def _explanations(program: Program, checkpoint: str, step: str | None) -> list[E
     if (manifest := view_of(checkpoint).manifest) is None:
         raise MisuseError(f"nothing is committed yet in {hidden(checkpoint)}")
     _require_same(hidden(checkpoint), manifest, topology)
-    watermark_state = watermark_state_of(manifest)
+    watermark_state = state_of(manifest).watermark_state()
     # Some steps of a pipeline have no watermark; `_strategies` has refused names of unknown steps.
     steps = list(topology.keyed) if step is None else [step]
     if isinstance(program, Pipeline):

@@ -27,14 +27,12 @@ from headrace.lowlevel.checkpoint.files.delta_file import (
 from headrace.lowlevel.checkpoint.files.file_chain import FileChain, Origin, chain_of_row, chain_row
 from headrace.lowlevel.checkpoint.files.snapshot import SnapshotParts
 from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint, Member
-from headrace.lowlevel.coders.coder import PLAIN
 from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
 from headrace.lowlevel.intervals.sequencer import Sequencer
 from headrace.lowlevel.records.column_block import decode_block
 from headrace.lowlevel.storage import envelope
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.watermarks.authority import Holder, decoded
-from headrace.lowlevel.watermarks.explain import WatermarkState
 from headrace.lowlevel.watermarks.lateness import Lateness
 from headrace.lowlevel.watermarks.propagation import InjectorProgress
 
@@ -328,20 +326,6 @@ def _by_interval(content: dict[str, dict[str, int]]) -> dict[str, dict[int, int]
 def _interval(row: list[Any]) -> Interval:
     number, start, stop, owner, sequencer = row
     return Interval(number, start, stop, owner, Sequencer(*sequencer))
-
-
-def watermark_state_of(manifest: Manifest) -> WatermarkState:
-    """Holders, holds, pending productions and injectors of a commit, from `CheckpointView.manifest`."""
-    return WatermarkState(
-        watermarks=manifest.input_watermarks,
-        injectors=manifest.injectors(),
-        skew_limit=manifest.skew_limit,
-        positions={stream: PLAIN.decode(position) for stream, position in manifest.positions.items()},
-        holders=manifest.holders,
-        pending=oldest_by_consumer(manifest.pending),
-        holds=manifest.holds,
-        intervals=manifest.intervals,
-    )
 
 
 LevelInterval = tuple[int, int]

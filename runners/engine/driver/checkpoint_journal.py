@@ -34,7 +34,6 @@ from headrace.lowlevel.storage.envelope import understood
 from headrace.lowlevel.storage.object_store import ObjectStorage, StoreError
 from headrace.lowlevel.storage.signed_store import checkpoint_store
 from headrace.lowlevel.topology.topology import Topology
-from headrace.lowlevel.watermarks.authority import Holder
 from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.messages import Message, MessageKind, pack
@@ -73,7 +72,7 @@ class CheckpointJournal(Journal):
         if manifest is None:
             return None
         with understood(f"the last commit in {self._checkpoint.store.describe()}"):
-            return _state(manifest)
+            return state_of(manifest)
 
     def commit(
         self, state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[SnapshotParts] = ()
@@ -126,7 +125,7 @@ class CheckpointJournal(Journal):
         """See `Journal`; writes with one put-if-absent."""
         positions = JournalState.beginning(topology).positions.items()
         starts = {stream: _position(stream, position) for stream, position in positions}
-        return _state(self._checkpoint.succeed(_manifest(state, {}), change, topology, starts, tasks))
+        return state_of(self._checkpoint.succeed(_manifest(state, {}), change, topology, starts, tasks))
 
     def chains(self, intervals: Mapping[int, IntervalMap]) -> list[Message]:
         """See `Journal`: one file chain for each interval, addressed to its owner."""
@@ -203,7 +202,7 @@ def _manifest(state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile]) 
         input_watermarks=state.watermarks,
         output_watermarks=state.journal,
         holds=state.holds,
-        holders={name: Holder(*holder) for name, holder in state.holders.items()},
+        holders=state.holders,
         wall_timers=state.wall_timers,
         deltas=deltas,
         pending=tuple(state.pending),
@@ -214,7 +213,8 @@ def _manifest(state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile]) 
     return replace(manifest, finished=manifest.is_over)
 
 
-def _state(manifest: Manifest) -> JournalState:
+def state_of(manifest: Manifest) -> JournalState:
+    """The state of the driver at a commit."""
     return JournalState(
         epoch=manifest.epoch,
         intervals=dict(manifest.intervals),
@@ -226,7 +226,7 @@ def _state(manifest: Manifest) -> JournalState:
         watermarks=dict(manifest.input_watermarks),
         journal=dict(manifest.output_watermarks),
         holds={name: dict(values) for name, values in manifest.holds.items()},
-        holders={name: (holder.timestamp, holder.key, holder.tag) for name, holder in manifest.holders.items()},
+        holders=dict(manifest.holders),
         wall_timers={name: dict(values) for name, values in manifest.wall_timers.items()},
         pending=list(manifest.pending),
         counters={name: dict(counters) for name, counters in manifest.counters.items()},

@@ -55,7 +55,7 @@ class JournalState:
     """Computation -> low watermarks of its intervals: `Authority.journal`."""
     holds: dict[str, dict[int, int]] = field(default_factory=dict)
     """Computation -> interval -> oldest hold."""
-    holders: dict[str, tuple[int, bytes, str]] = field(default_factory=dict)
+    holders: dict[str, Holder] = field(default_factory=dict)
     """Computation -> its oldest hold: timestamp, encoded key, tag."""
     wall_timers: dict[str, dict[int, int]] = field(default_factory=dict)
     """Computation -> interval -> time of the earliest wall-time timer, microseconds UTC."""
@@ -73,7 +73,7 @@ class JournalState:
             injectors=self.injectors,
             skew_limit=self.skew_limit,
             positions=self.positions,
-            holders={name: Holder(*holder) for name, holder in self.holders.items()},
+            holders=self.holders,
             pending=oldest_by_consumer(self.pending),
             holds=self.holds,
             intervals=self.intervals,

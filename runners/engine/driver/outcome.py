@@ -12,6 +12,7 @@ from headrace.lowlevel.intervals.balancer import Load
 from headrace.lowlevel.intervals.sequencer import mismatched
 from headrace.lowlevel.metric import MetricValues, add_metrics
 from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.watermarks.authority import Holder
 from headrace.lowlevel.watermarks.lateness import Lateness
 from headrace.runners.engine.messages import (
     COMMITTED,
@@ -48,7 +49,7 @@ class Outcome:
     sizes: dict[str, int] = field(default_factory=dict)
     watermarks: dict[str, int] = field(default_factory=dict)
     holds: dict[str, dict[int, int]] = field(default_factory=dict)
-    holders: dict[str, tuple[int, bytes, str]] = field(default_factory=dict)
+    holders: dict[str, Holder] = field(default_factory=dict)
     wall_timers: dict[str, dict[int, int]] = field(default_factory=dict)
     greatest: dict[str, int] = field(default_factory=lambda: defaultdict(lambda: MIN_TIMESTAMP))
     ahead: dict[str, int] = field(default_factory=dict)
@@ -155,7 +156,7 @@ def _add_marks(outcome: Outcome, report: TaskReport) -> None:
         outcome.holds.setdefault(name, {})[interval] = holder[0]
         oldest = outcome.holders.get(name)
         if oldest is None or holder < oldest:
-            outcome.holders[name] = holder
+            outcome.holders[name] = Holder(*holder)
     for (name, interval), due in report.wall_timers.items():
         outcome.wall_timers.setdefault(name, {})[interval] = due
 

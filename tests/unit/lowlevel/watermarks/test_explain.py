@@ -17,7 +17,6 @@ from headrace.lowlevel import (
     TopologyError,
 )
 from headrace.lowlevel.checkpoint import CheckpointView, Fingerprint, Manifest, PendingProduction
-from headrace.lowlevel.checkpoint.manifest.manifest import watermark_state_of
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -32,6 +31,7 @@ from headrace.lowlevel.watermarks.explain import (
     timestamp_text,
 )
 from headrace.lowlevel.watermarks.propagation import Frontier, InjectorProgress, Propagation
+from headrace.runners.engine.driver.checkpoint_journal import state_of
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.executor import Scheduler
@@ -84,7 +84,7 @@ def test_what_a_sink_has_not_acknowledged_keeps_nothing_back():
     waiting = [PendingProduction(level, 0, "a", at, b"") for level, at in ((0, 3), (1, 8), (1, 7))]
     fingerprint = Fingerprint.of(chain("a", "b"))
     manifest = Manifest(epoch=1, wall_clock=0, intervals={}, pending=tuple(waiting), topology=fingerprint)
-    assert watermark_state_of(manifest).pending == {"a": 7}
+    assert state_of(manifest).watermark_state().pending == {"a": 7}
 
 
 def test_an_unknown_step_is_refused():
@@ -158,7 +158,7 @@ def standing_of(place, topology, epoch):
         LocalRunner(scheduler=StopAfter(epoch)).run_topology(topology, RunOptions(checkpoint=str(place)))
     manifest = CheckpointView.of(ObjectStore(place)).manifest
     assert manifest is not None and manifest.epoch == epoch
-    return watermark_state_of(manifest), manifest
+    return state_of(manifest).watermark_state(), manifest
 
 
 def passing(injector):

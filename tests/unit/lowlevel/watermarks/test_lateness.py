@@ -9,13 +9,13 @@ import pytest
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, ManualInjector, Topology
 from headrace.lowlevel.checkpoint import CheckpointView
-from headrace.lowlevel.checkpoint.manifest.manifest import watermark_state_of
 from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.watermarks.explain import Injected, explain
 from headrace.lowlevel.watermarks.lateness import Lateness
+from headrace.runners.engine.driver.checkpoint_journal import state_of
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from tests.unit.lowlevel.watermarks.test_explain import Holding, Passing, Stop, StopAfter
@@ -142,7 +142,7 @@ def test_holds_of_the_slowest_intervals_are_ignored(tmp_path, percentile, reache
         LocalRunner(scheduler=StopAfter(2), intervals=4).run_topology(topology, RunOptions(checkpoint=str(tmp_path)))
     manifest = CheckpointView.of(ObjectStore(tmp_path)).manifest
     assert manifest.input_watermarks["passing"] == reached
-    found = explain(topology, watermark_state_of(manifest), "passing")
+    found = explain(topology, state_of(manifest).watermark_state(), "passing")
     assert found.cause.timestamp == reached
     assert found.cause.key == (keys[0] if reached == 1 else None)
 
@@ -154,7 +154,7 @@ def test_explain_goes_by_the_watermark_that_the_step_chose(tmp_path):
             topology, RunOptions(max_records_per_epoch=EPOCH, checkpoint=str(tmp_path))
         )
     manifest = CheckpointView.of(ObjectStore(tmp_path)).manifest
-    standing = watermark_state_of(manifest)
+    standing = state_of(manifest).watermark_state()
     for name in (*CHOSEN, "after most"):
         found = explain(topology, standing, name)
         assert isinstance(found.cause, Injected)
