@@ -59,19 +59,18 @@ class EpochJob:
         return self._run(epoch, [list(messages)], is_small=True, in_one_task=True)
 
     def _run(self, epoch: int, groups: list[list[Message]], is_small: bool, in_one_task: bool = False) -> list[Message]:
-        description = f"epoch {epoch}"
-        if not (self._cluster.has_job_properties and is_small):
-            rows = self._cluster.partitioned(table_of(groups))
-            return run_plan(self._plan(rows, in_one_task, by_property=False), description)
-        size = len(groups)
-        plan = self._plans.get(0 if in_one_task else size)
-        if plan is None:
-            plan = self._plan(self._session.range(0, size, 1, size), in_one_task, by_property=True)
-            self._plans[0 if in_one_task else size] = plan
-        text = b64encode(pack(groups)).decode()
-        with _told(self._session, description), self._cluster.job_property(ROWS_PROPERTY, text):
-            # Without a shuffle, Spark has no result of an earlier run of this plan that it could use again.
-            return run_plan(plan if in_one_task else run_anew(plan), description)
+        size, description = len(groups), f"epoch {epoch}"
+        with _told(self._session, description):
+            if not (self._cluster.has_job_properties and is_small):
+                rows = self._cluster.partitioned(table_of(groups))
+                return run_plan(self._plan(rows, in_one_task, by_property=False), description)
+            plan = self._plans.get(0 if in_one_task else size)
+            if plan is None:
+                plan = self._plan(self._session.range(0, size, 1, size), in_one_task, by_property=True)
+                self._plans[0 if in_one_task else size] = plan
+            with self._cluster.job_property(ROWS_PROPERTY, b64encode(pack(groups)).decode()):
+                # Without a shuffle, Spark has no result of an earlier run of this plan that it could use again.
+                return run_plan(plan if in_one_task else run_anew(plan), description)
 
     def _plan(self, rows: DataFrame, in_one_task: bool, by_property: bool) -> DataFrame:
         plan = rows.mapInArrow(StageFunction(None if in_one_task else 0, self._payload, by_property), SCHEMA)
