@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from enum import Enum, EnumType
+from functools import lru_cache
 from importlib import import_module
 from os.path import dirname, realpath
 from pathlib import Path
@@ -31,6 +32,8 @@ from headrace.lowlevel.errors import StoredClassError
 from headrace.lowlevel.stored_names import MODULE, Maker, is_stored, stored_function
 
 MAIN = "__main__"
+_Form = tuple[str, tuple[str, ...]]
+"""The kind of a class, such as "dataclass", and the names of its fields."""
 
 
 class MainProgram(NamedTuple):
@@ -46,6 +49,10 @@ _waiting: ContextVar[list[object] | None] = ContextVar("pipelines of with blocks
 _declared: MainProgram | None = None
 _moved: dict[tuple[str, str], str] = {}
 """(stored module, qualified name) -> module that had the class when it was looked for."""
+_REMEMBERED = 1_000
+"""Number of classes whose form is known, and of those found under their stored names with their stored form."""
+_unchanged: dict[tuple[str, str, _Form], object] = {}
+"""(stored module, qualified name, form) -> the class, if it stands under this name and has this form."""
 
 
 def main_program() -> MainProgram:
@@ -62,6 +69,7 @@ def declare_main_program(main: MainProgram) -> None:
     """Say which module is the main program, where it does not follow from `__main__`: in a task, or a command."""
     global _declared
     _declared = main
+    _unchanged.clear()
 
 
 @contextmanager
@@ -242,7 +250,8 @@ _METHODS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
 """Methods by which a class says how its instances are pickled."""
 
 
-def _form(kind: type) -> tuple[str, tuple[str, ...]] | None:
+@lru_cache(_REMEMBERED)
+def _form(kind: type) -> _Form | None:
     """The form of a named tuple or dataclass; None for a class that says itself how its instances are pickled."""
     if issubclass(kind, tuple):
         names = getattr(kind, "_fields", None)
@@ -253,14 +262,22 @@ def _form(kind: type) -> tuple[str, tuple[str, ...]] | None:
     return _BY_POSITION if own else _BY_NAME, tuple(field.name for field in fields(kind))
 
 
-def class_with_fields(module: str, name: str, form: tuple[str, tuple[str, ...]]) -> object:
+def class_with_fields(module: str, name: str, form: _Form) -> object:
     """The class of stored instances, with the fields that it had then; further ones have plain defaults.
 
     Raises `StoredClassError` if the class is gone, or if the values would be lost or become those of other fields.
     """
+    known = _unchanged.get((module, name, form))
+    # What stands under the name is looked up each time: a module may be imported again, a class defined again.
+    if known is not None and _attribute(sys.modules.get(module), name) is known:
+        return known
     found = find_class(module, name)
     now = _form(found) if isinstance(found, type) else None
     if now == form:
+        if _attribute(sys.modules.get(module), name) is found:
+            if len(_unchanged) >= _REMEMBERED:
+                _unchanged.clear()
+            _unchanged[module, name, form] = found
         return found
     kind, stored = form
     if not isinstance(found, type) or now is None or now[0] != kind:
