@@ -1,9 +1,12 @@
 """CPU against the size of the cache of decoded state, as in figure 16 of the paper: `python -m benchmarks.cache`.
 
 Bundles go through the worker, their changes into a file of a checkpoint and into a copy on LMDB, all in this process,
-so that its processor time is that of worker and storage together. A key's state is a table of numbers that its records
-change and that is read again when the watermark passes the end of a window. What comes out must be the same for every
-size of the cache.
+so that its processor time is that of worker and storage together. What comes out must be the same for every size of the
+cache. There are two kinds of programs:
+
+- an ordinary one, whose state is a frozen dataclass that its records look at, and one in twenty replaces;
+- one that promises to keep its state to itself: a table of numbers that its records change in place and that is read
+  again when the watermark passes the end of a window.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -25,6 +28,7 @@ from benchmarks.report import print_table, rounded, save
 from headrace.lowlevel import Computation, Context, Record, Timer
 from headrace.lowlevel.checkpoint import DeltaHeader, FileChain, write_deltas
 from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.coders.decoded_values import DecodedValues
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.state_cache import KeyStates, StateCache, _Entry
 from headrace.lowlevel.processing.worker import Worker
@@ -36,12 +40,14 @@ from headrace.lowlevel.topology.nodes import Keyed
 from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
 from headrace.runners.spark.statestore.store_cache import advance
 
-_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
+_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5)
 """Sizes of the cache, as shares of what all states take up."""
 _WINDOW = 20
 """Epochs of a window; an epoch is one unit of event time."""
 _FIELDS = (25, 250, 1000, 2500)
-"""Numbers in a state: about 100 bytes, one kilobyte, four and ten."""
+"""Numbers in a table: about 100 bytes, one kilobyte, four and ten."""
+_LIMITS = (3, 30, 300)
+"""Numbers in a profile."""
 
 
 class Table(Computation):
@@ -62,6 +68,34 @@ class Table(Computation):
 
     def process_timer(self, timer: Timer, context: Context) -> None:
         context.produce("sums", (context.key, timer.timestamp, sum(cast("dict[int, int]", context.state).values())))
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What is known of a key."""
+
+    version: int
+    name: str
+    limits: tuple[float, ...]
+
+
+class Profiles(Computation):
+    """Reports the numbers that are above one of the key's limits; one in twenty replaces the profile."""
+
+    def __init__(self, fields: int) -> None:
+        self.fields = fields
+
+    def initial_state(self) -> object:
+        return Profile(0, "", ())
+
+    def process_record(self, record: Record, context: Context) -> None:
+        profile, number = cast(Profile, context.state), cast(int, record.value)
+        if not profile.version:
+            context.state = Profile(1, f"key {context.key}", tuple(250.5 + each for each in range(self.fields)))
+        elif number % 20 == 0:
+            context.state = replace(profile, version=profile.version + 1)
+        if profile.limits and number > profile.limits[number % len(profile.limits)]:
+            context.produce("sums", (context.key, record.timestamp, profile.version))
 
 
 class ByRecency(StateCache):
@@ -85,6 +119,7 @@ class Load:
     keys: int
     epochs: int
     fields: int
+    program: type[Table] | type[Profiles] = Table
 
     def epochs_of_records(self) -> list[dict[int, int]]:
         """For each epoch key -> number."""
@@ -95,6 +130,11 @@ class Load:
     @property
     def state_bytes(self) -> int:
         """What a cache that holds every key's state counts as."""
+        if self.program is Profiles:
+            profile = Profile(1, "key 100", tuple(250.5 + each for each in range(self.fields)))
+            kept, data = DecodedValues(1 << 40), Profiles.state_coder.encode(profile)
+            kept.left_unchanged(data, profile)
+            return kept.used * self.keys
         cache = StateCache(1 << 40)
         states = cache.of("sums", Table(self.fields), MIN_TIMESTAMP)
         assert states is not None
@@ -119,7 +159,7 @@ def run(load: Load, outcome: Outcome, folder: Path) -> list[object]:
     """One run; what came out."""
     out: list[object] = []
     cache = outcome.cache()
-    place = Keyed("sums", Table(load.fields), {"in": str}, frozenset({"sums"}))
+    place = Keyed("sums", load.program(load.fields), {"in": str}, frozenset({"sums"}))
     keys = {key: (key_hash_of(encode_key(key)), encode_key(key)) for key in range(load.keys)}
     copy, store = LmdbStateStore(folder / "copy", 1 << 32), ObjectStore(str(folder / "checkpoint"))
     plan, watermark, records = FileChain(1, 0), MIN_TIMESTAMP, load.epochs_of_records()
@@ -137,7 +177,9 @@ def run(load: Load, outcome: Outcome, folder: Path) -> list[object]:
         watermark = bundle.watermark
         gc.collect()  # As Spark's worker does after every task.
     outcome.seconds.append(time.process_time() - started)
-    outcome.hits = cache.hits / cache.asked if cache.asked else 0.0
+    values = cache.values
+    asked, hits = cache.asked + values.hits + values.misses, cache.hits + values.hits
+    outcome.hits = hits / asked if asked else 0.0
     copy.close()
     return sorted(out, key=repr)
 
@@ -155,8 +197,9 @@ def main(
 ) -> None:
     """Measure every size in turn, round by round, for each size of state; the first round only warms up."""
     figures: dict[str, object] = {}
-    for fields in _FIELDS:
-        load = Load(keys, epochs, fields)
+    loads = [Load(keys, epochs, fields, Profiles) for fields in _LIMITS]
+    loads += [Load(keys, epochs, fields) for fields in _FIELDS]
+    for load in loads:
         outcomes = _outcomes(load)
         expected: list[object] = []
         for number in range(runs + 1):
@@ -167,8 +210,10 @@ def main(
                 assert result == (expected := expected or result), f"{name}: another result"
                 if not number:
                     outcome.seconds.clear()
-        figures[f"{fields} numbers"] = {name: vars(outcome) | {"cache": name} for name, outcome in outcomes.items()}
-        _print(fields, load, outcomes)
+        figures[f"{load.program.__name__}, {load.fields} numbers"] = {
+            name: vars(outcome) | {"cache": name} for name, outcome in outcomes.items()
+        }
+        _print(load, outcomes)
     save(output, {"benchmark": "cache", "runs": runs, "keys": keys, "epochs": epochs, "states": figures})
 
 
@@ -176,18 +221,20 @@ def _outcomes(load: Load) -> dict[str, Outcome]:
     whole = load.state_bytes
     sizes = {f"{share:.0%} of all states": int(share * whole) for share in _SHARES}
     outcomes = {name: Outcome(partial(StateCache, size)) for name, size in sizes.items()}
-    outcomes["50% by recency alone"] = Outcome(partial(ByRecency, whole // 2))
+    if load.program is Table:
+        outcomes["50% by recency alone"] = Outcome(partial(ByRecency, whole // 2))
     return outcomes
 
 
-def _print(fields: int, load: Load, outcomes: dict[str, Outcome]) -> None:
+def _print(load: Load, outcomes: dict[str, Outcome]) -> None:
     without = next(iter(outcomes.values()))
     rows = []
     for name, outcome in outcomes.items():
         ratio = median(mine / theirs for mine, theirs in zip(outcome.seconds, without.seconds, strict=True))
         rows.append([name, rounded(median(outcome.seconds)), rounded(ratio), f"{outcome.hits:.0%}"])
     title = (
-        f"tables of {fields:,} numbers, {load.keys:,} keys, all together {load.state_bytes / 2**20:,.0f} MiB decoded"
+        f"{load.program.__name__.lower()} with {load.fields:,} numbers, {load.keys:,} keys, all together "
+        f"{load.state_bytes / 2**20:,.0f} MiB decoded"
     )
     print_table(title, ["size of the cache", "CPU seconds", "× without", "hits"], rows)
 

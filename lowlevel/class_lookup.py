@@ -234,7 +234,7 @@ class _Pickler(pickle.Pickler):
             if _has_stored_name(value) and not is_stored(kind):
                 return _ENUM_MEMBER, (kind.__module__, kind.__qualname__, value.name)
             return NotImplemented
-        if not isinstance(value, type) or is_stored(value) or (form := _form(value)) is None:
+        if not isinstance(value, type) or is_stored(value) or (form := form_of(value)) is None:
             return NotImplemented
         return _CLASS_WITH_FIELDS, (value.__module__, value.__qualname__, form)
 
@@ -251,7 +251,7 @@ _METHODS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
 
 
 @lru_cache(_REMEMBERED)
-def _form(kind: type) -> _Form | None:
+def form_of(kind: type) -> _Form | None:
     """The form of a named tuple or dataclass; None for a class that says itself how its instances are pickled."""
     if issubclass(kind, tuple):
         names = getattr(kind, "_fields", None)
@@ -272,7 +272,7 @@ def class_with_fields(module: str, name: str, form: _Form) -> object:
     if known is not None and _attribute(sys.modules.get(module), name) is known:
         return known
     found = find_class(module, name)
-    now = _form(found) if isinstance(found, type) else None
+    now = form_of(found) if isinstance(found, type) else None
     if now == form:
         if _attribute(sys.modules.get(module), name) is found:
             if len(_unchanged) >= _REMEMBERED:

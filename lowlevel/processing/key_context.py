@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush, merge
 from typing import NamedTuple
 
+from headrace.lowlevel.coders.coder import PickleCoder
+from headrace.lowlevel.coders.decoded_values import DecodedValues
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.metric import ENGINE, MetricValues, TypedMetricName, collector, report
 from headrace.lowlevel.processing.state_cache import SMALLEST, KeyStates, Prefetch, due_at
@@ -72,10 +74,12 @@ class KeyContext:
         "_before",
         "_cells",
         "_coder",
+        "_decode",
         "_emit",
         "_encoded",
         "_instance_dict",
         "_is_stored",
+        "_keeps_values",
         "_key_hash",
         "_loaded",
         "_marks",
@@ -91,11 +95,19 @@ class KeyContext:
         "key",
         "now",
         "prefetch",
+        "values",
         "wall_time",
         "watermark",
     )
 
-    def __init__(self, node: Keyed, store: StateStore, emit: Emit, states: KeyStates | None = None) -> None:
+    def __init__(
+        self,
+        node: Keyed,
+        store: StateStore,
+        emit: Emit,
+        states: KeyStates | None = None,
+        values: DecodedValues | None = None,
+    ) -> None:
         self._instance_dict = self.__dict__
         """Has `state` once user code has read or set it."""
         self.delta = Delta()
@@ -110,6 +122,12 @@ class KeyContext:
         self._emit = emit
         self._states = states
         """Decoded state of earlier bundles; None if the computation takes no part in the cache."""
+        self.values = DecodedValues(0) if values is None else values
+        """See `Context.values`."""
+        # Other coders are the user's code, whose calls are not left out.
+        is_pickled = type(self._coder) is PickleCoder
+        self._decode = self.values.decode if is_pickled else self._coder.decode
+        self._keeps_values = is_pickled and states is None
         self._produced: dict[str, tuple[list[object], list[int]]] = {name: ([], []) for name in sorted(node.outputs)}
         self.prefetch = Prefetch(store)
 
@@ -144,7 +162,7 @@ class KeyContext:
         if data is None:
             return self._node.computation.initial_state()
         if self._states is None or len(data) < SMALLEST:
-            return self._coder.decode(data)
+            return self._decode(data)
         return self._states.take(self._key_hash, data)
 
     state: object = _State()
@@ -374,11 +392,16 @@ class KeyContext:
                 return
 
     def _end_state(self, state: object) -> None:
-        data = None if state is None else self._encode(state)
         if self._loaded is _UNREAD:
             self._loaded = self._stored_state()
-        if data != self._loaded:
+        before = self._loaded
+        if self._keeps_values and type(before) is bytes and self.values.holds(before, state):
+            return
+        data = None if state is None else self._encode(state)
+        if data != before:
             self._cells[b""] = data
+        elif data is not None and self._keeps_values:
+            self.values.left_unchanged(data, state)
         if self._states is not None and data is not None and len(data) >= SMALLEST:
             latest = self._states.due_of(self._key_hash)
             stored: Iterable[tuple[int, str, int]] = ()

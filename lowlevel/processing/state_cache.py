@@ -5,9 +5,10 @@ bytes of the next keys are read together (§4.4). The cache saves only their dec
 encoded to exactly these bytes. So the cache needs no invalidation: commits of other processes, attempts that were given
 up and changed key intervals all show in the bytes.
 
-An object leaves the cache while user code has it and returns once it is encoded, so a failed attempt leaves nothing
-behind. A change of an object after its encoding would not show. Therefore only computations take part that promise to
-keep no reference to their state (`Computation.private_state`).
+Values that user code cannot change are kept for every program, wherever they are in state (`DecodedValues`). They give
+way to the state of computations that promise to keep no reference to it (`Computation.private_state`), which may be
+large and is changed in place: such an object leaves the cache while user code has it and returns once it is encoded, so
+a failed attempt leaves nothing behind. A change of the object after its encoding would not show, hence the promise.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
+from headrace.lowlevel.coders.decoded_values import DecodedValues
 from headrace.lowlevel.state.state_store import StateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import Computation
@@ -57,8 +59,10 @@ class StateCache:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.values = DecodedValues(limit)
+        """Immutable values, which have what is left of the limit."""
         self.used = 0
-        """Upper estimate of the bytes in use."""
+        """Upper estimate of the bytes in use, without those of the immutable values."""
         self.asked = 0
         """Number of lookups: states read that are large enough to be kept."""
         self.hits = 0
@@ -95,6 +99,7 @@ class StateCache:
             heappush(self._order, (-entry.due, -entry.number, states, key_hash))
         if self.used > self.limit:
             self._evict()
+        self.values.resize(self.limit - self.used)
         if len(self._order) > 2 * self._count + 64:
             self._sort()
 

@@ -17,6 +17,7 @@ from functools import partial
 from itertools import pairwise, repeat
 from operator import itemgetter
 
+from headrace.lowlevel.coders.decoded_values import DecodedValues
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.processing.bundle import Bundle
@@ -81,6 +82,7 @@ class Worker:
         """Input streams of partial results. Their late elements are counted before the shuffle."""
         self._states = states
         """Decoded state that this process keeps from bundle to bundle; None without a cache."""
+        self._values = DecodedValues(0) if states is None else states.values
         self._process_records = _record_runner(node)
         self._finishes = type(self._computation).finish_key is not Computation.finish_key
         self._aside = node.aside
@@ -97,7 +99,7 @@ class Worker:
         states = None
         if self._states is not None:
             states = self._states.of(self._node.name, self._computation, bundle.watermark_before)
-        context = KeyContext(self._node, self._store, self._emit, states)
+        context = KeyContext(self._node, self._store, self._emit, states, self._values)
         context.open(bundle.watermark_before, bundle.watermark, bundle.wall_time)
         self._journal = IdJournal(self._store, context.delta, self._id_slacks, context.counters)
         due = self._due(bundle)

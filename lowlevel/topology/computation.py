@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from headrace.lowlevel.coders.coder import Coder, KeyCoder, PickleCoder, coder_name
+from headrace.lowlevel.coders.decoded_values import DecodedValues
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.late_data import Dropped
@@ -52,6 +53,10 @@ class Context(Protocol):
     @property
     def wall_time(self) -> int:
         """The epoch's reading of the wall clock, microseconds UTC."""
+
+    @property
+    def values(self) -> DecodedValues:
+        """Decoded values that this process keeps from bundle to bundle, of `state` and of pickles in cells."""
 
     def is_late(self, record: Record) -> bool:
         """Whether the record is behind the low watermark (paper §4.5)."""
@@ -145,7 +150,8 @@ class Computation:
     """Whether the computation keeps no reference to `context.state` or a part of it after a call: not in another
     object, a production or another key's state. Decoding must give an object equal to the one that was encoded. A
     process may then reuse its decoded object instead of decoding the bytes again. That pays for kilobytes that are
-    changed in place, such as a table of numbers; state that only grows belongs in cells (`Context.write`)."""
+    changed in place, such as a table of numbers; state that only grows belongs in cells (`Context.write`). Immutable
+    state, such as tuples of numbers and frozen dataclasses, is reused without this promise."""
 
     def setup(self) -> None:
         """Called once in each process before the first bundle."""

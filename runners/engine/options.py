@@ -230,7 +230,7 @@ class RunOptions:
     11)."""
     cache_bytes: int = option_field(EngineOptions.cache_mb)
     """Bytes of decoded state that each worker process may keep from epoch to epoch (paper §8.3); 0 turns this cache
-    off. It holds the state of computations that declare `private_state`. The local runner has no such cache."""
+    off. It holds immutable values of every program, and the state of computations that declare `private_state`."""
     poll_seconds: float = option_field(EngineOptions.poll_seconds)
     """Seconds to wait before idle injectors are asked for input again."""
     progress: Callable[[EpochProgress], None] | None = option_field(EngineOptions.progress)

@@ -23,6 +23,7 @@ from headrace.lowlevel.checkpoint.files.file_chain import within
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.metric import Where
+from headrace.lowlevel.processing.state_cache import StateCache
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.lowlevel.storage.object_store import ObjectStorage
@@ -86,8 +87,6 @@ class Scheduler(Hooks):
 class LocalExecutor:
     """The `Executor` of the local runner, which is deterministic; it is also the `Host` of its tasks."""
 
-    states = None
-    """No decoded state is cached."""
     local_exchange = None
     """Blocks travel as bytes, so that tests cover their encoding."""
 
@@ -99,8 +98,10 @@ class LocalExecutor:
         storage: ObjectStorage | None,
         generation: int,
         clock: Clock | None = None,
+        cache_bytes: int = 0,
     ) -> None:
         self.parallelism = parallelism
+        self.states = StateCache(cache_bytes)
         self._program = PreparedTopology(topology)
         self._scheduler = scheduler
         self._storage = storage
@@ -213,6 +214,8 @@ class LocalExecutor:
             self._program.give_way(program)
             self._program = program
             self._stores.clear()
+            # Classes of decoded values may have changed.
+            self.states = StateCache(self.states.limit)
 
         return topology, switch
 

@@ -90,7 +90,9 @@ class LocalRunner:
                 *(options.checkpoint, topology, self.clock, "local runner"), options.checkpoint_key, options.consent
             )
             journal, topology = opened, opened.topology
-        executor = LocalExecutor(topology, self._parallelism, self.scheduler, store, journal.generation, self.clock)
+        executor = LocalExecutor(
+            *(topology, self._parallelism, self.scheduler, store, journal.generation, self.clock, options.cache_bytes)
+        )
         self.stores = executor.stores()
         with SELDOM_COLLECTIONS.during_run():
             return Driver(topology, executor, journal, self.clock, options, self.scheduler, changes).run()

@@ -51,6 +51,16 @@ class Cells:
         self.context.write(self.prefix + name, None)
         self.erased = True
 
+    def decode(self, coder: Coder, data: bytes) -> object:
+        """Decode what a cell holds; an immutable value may be one that was decoded in an earlier bundle."""
+        # Other coders are the user's code, whose calls are not left out.
+        return self.context.values.decode(data) if type(coder) is PickleCoder else coder.decode(data)
+
+    def left_unchanged(self, coder: Coder, data: bytes, value: object) -> None:
+        """Note that the bundle leaves the value as it is that was decoded from `data`."""
+        if type(coder) is PickleCoder:
+            self.context.values.left_unchanged(data, value)
+
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Names and contents of the cells whose names begin with `prefix`, ordered by name."""
         length = len(self.prefix)

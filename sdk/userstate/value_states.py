@@ -37,19 +37,21 @@ class ReadModifyWriteState:
     3
     """
 
-    __slots__ = ("_cells", "_changed", "_spec", "_value")
+    __slots__ = ("_cells", "_changed", "_data", "_spec", "_value")
 
     def __init__(self, spec: ReadModifyWriteStateSpec, cells: Cells) -> None:
         self._spec = spec
         self._cells = cells
         self._value: object = _UNREAD
+        self._data: bytes | None = None
+        """What the value was decoded from, if it was."""
         self._changed = False
 
     def read(self) -> object:
         """The value that was written last; None if there is none."""
         if self._value is _UNREAD:
-            data = self._cells.read(self._spec.cell)
-            self._value = None if data is None else self._spec.coder.decode(data)
+            data = self._data = self._cells.read(self._spec.cell)
+            self._value = None if data is None else self._cells.decode(self._spec.coder, data)
         return self._value
 
     def write(self, value: object) -> None:
@@ -64,6 +66,8 @@ class ReadModifyWriteState:
     def store(self) -> None:
         """See `State`."""
         if not self._changed:
+            if self._data is not None:
+                self._cells.left_unchanged(self._spec.coder, self._data, self._value)
             return
         if self._value is None:
             self._cells.erase(self._spec.cell)
@@ -103,12 +107,14 @@ class CombiningValueState:
     7
     """
 
-    __slots__ = ("_accumulator", "_cells", "_changed", "_shared", "_spec")
+    __slots__ = ("_accumulator", "_cells", "_changed", "_data", "_shared", "_spec")
 
     def __init__(self, spec: CombiningValueStateSpec, cells: Cells) -> None:
         self._spec = spec
         self._cells = cells
         self._accumulator: object = _UNREAD
+        self._data: bytes | None = None
+        """What the accumulator was decoded from, if it was."""
         self._changed = False
         self._shared = False
 
@@ -133,6 +139,8 @@ class CombiningValueState:
     def store(self) -> None:
         """See `State`."""
         if not self._changed:
+            if self._data is not None:
+                self._cells.left_unchanged(self._spec.coder, self._data, self._accumulator)
             return
         spec = self._spec
         if self._accumulator is _NOTHING:
@@ -144,8 +152,8 @@ class CombiningValueState:
     def _loaded(self) -> object:
         """The accumulator; an empty accumulator if there are no values."""
         if self._accumulator is _UNREAD:
-            data = self._cells.read(self._spec.cell)
-            self._accumulator = _NOTHING if data is None else self._spec.coder.decode(data)
+            data = self._data = self._cells.read(self._spec.cell)
+            self._accumulator = _NOTHING if data is None else self._cells.decode(self._spec.coder, data)
         return self._spec.combine_fn.create_accumulator() if self._accumulator is _NOTHING else self._accumulator
 
 
