@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from itertools import chain
+from math import copysign
+from typing import Any, Protocol, TypeVar, cast
 
 from headrace.lowlevel.stored_names import named, stored_as
 from headrace.sdk.combinefns.combine_fn import CombineFn, computes
+from headrace.sdk.combinefns.exact_sums import ExactSum, exact_sum
 from headrace.sdk.typehints.io_type_hints import with_input_types, with_output_types
 
 Number = int | float
@@ -25,6 +28,27 @@ class _Nothing(Enum):
 _NOTHING = _Nothing.NOTHING
 
 
+_REAL = frozenset([float, ExactSum, int, bool])
+"""Types of numbers whose sums with floats are exact here."""
+
+
+def _total(start: Number, values: Sequence[Number]) -> Number:
+    """Add values to a sum. If floats and whole numbers are added, the sum is exact; other types add as they define."""
+    kinds = set(map(type, values)) | {type(start)}
+    if kinds <= _REAL and not kinds.isdisjoint((float, ExactSum)):
+        return exact_sum(start, values)
+    return sum(values, start)
+
+
+def _without(total: Number, value: Number) -> Number:
+    kinds = {type(total), type(value)}
+    return _total(total, (-value,)) if kinds <= _REAL else total - value
+
+
+def _rounded(total: Number) -> Number:
+    return float(total) if type(total) is ExactSum else total
+
+
 class _Ordered(Protocol):
     def __lt__(self, other: object, /) -> bool: ...
     def __gt__(self, other: object, /) -> bool: ...
@@ -40,8 +64,11 @@ OrderedT = TypeVar("OrderedT", bound=_Ordered)
 class SumFn(CombineFn[Number, Number, Number]):
     """The sum; the combiner of the function `sum`.
 
-    >>> SumFn().apply([1, 2, 3])
-    6
+    A sum of floats, or of floats and whole numbers, is the exact sum of the values rounded once, in whatever order and
+    parts they are added or removed. The accumulator is a float whose class keeps what the rounding leaves.
+
+    >>> SumFn().apply([1, 2, 3]), SumFn().apply([0.1] * 10)
+    (6, 1.0)
     """
 
     def default_label(self) -> str:
@@ -54,23 +81,23 @@ class SumFn(CombineFn[Number, Number, Number]):
 
     def add_input(self, accumulator: Number, element: Number) -> Number:
         """See `CombineFn`."""
-        return accumulator + element
+        return _total(accumulator, (element,))
 
     def add_inputs(self, accumulator: Number, elements: Iterable[Number]) -> Number:
         """See `CombineFn`."""
-        return sum(elements, accumulator)
+        return _total(accumulator, list(elements))
 
     def remove_input(self, accumulator: Number, element: Number) -> Number:
-        """See `CombineFn`. The result is exact for whole numbers; floats keep rounding errors."""
-        return accumulator - element
+        """See `CombineFn`. An infinite or NaN value cannot be removed: the sum is NaN then."""
+        return _without(accumulator, element)
 
     def merge_accumulators(self, accumulators: Iterable[Number]) -> Number:
         """See `CombineFn`."""
-        return sum(accumulators)
+        return _total(0, list(accumulators))
 
     def extract_output(self, accumulator: Number) -> Number:
         """See `CombineFn`."""
-        return accumulator
+        return _rounded(accumulator)
 
 
 @named("CountCombineFn")
@@ -110,7 +137,7 @@ class CountCombineFn(CombineFn[object, int, int]):
 @with_input_types(Any)
 @with_output_types(Any)
 class MeanCombineFn(CombineFn[Number, tuple[Number, int], float]):
-    """The arithmetic mean; NaN if there are no values.
+    """The arithmetic mean; NaN if there are no values. The mean of floats is their sum, as `SumFn` gives it, by count.
 
     >>> MeanCombineFn().apply([1, 2, 6])
     3.0
@@ -123,36 +150,56 @@ class MeanCombineFn(CombineFn[Number, tuple[Number, int], float]):
     def add_input(self, accumulator: tuple[Number, int], element: Number) -> tuple[Number, int]:
         """See `CombineFn`."""
         total, count = accumulator
-        return total + element, count + 1
+        return _total(total, (element,)), count + 1
 
     def add_inputs(self, accumulator: tuple[Number, int], elements: Iterable[Number]) -> tuple[Number, int]:
         """See `CombineFn`."""
         values = list(elements)
-        return sum(values, accumulator[0]), accumulator[1] + len(values)
+        return _total(accumulator[0], values), accumulator[1] + len(values)
 
     def remove_input(self, accumulator: tuple[Number, int], element: Number) -> tuple[Number, int]:
         """See `CombineFn`. The result is as exact as that of `SumFn`."""
         total, count = accumulator
-        return total - element, count - 1
+        return _without(total, element), count - 1
 
     def merge_accumulators(self, accumulators: Iterable[tuple[Number, int]]) -> tuple[Number, int]:
         """See `CombineFn`."""
         totals, counts = zip(*accumulators, strict=True)
-        return sum(totals), sum(counts)
+        return _total(0, totals), sum(counts)
 
     def extract_output(self, accumulator: tuple[Number, int]) -> float:
         """See `CombineFn`."""
         total, count = accumulator
-        return total / count if count else float("nan")
+        return _rounded(total) / count if count else float("nan")
 
 
 class _ExtremeFn(CombineFn[OrderedT, OrderedT | _Nothing, OrderedT]):
-    """Base of the combiners that give the greatest or the least value. Raises `ValueError` if there are no values."""
+    """Base of the combiners that give the greatest or the least value. Raises `ValueError` if there are no values.
+
+    As in IEEE 754-2019, the result is NaN if a value is NaN, and -0.0 is less than 0.0.
+    """
 
     _name: str
+    _sign_of_zero: int
+    """The sign of the zero that comes first."""
 
     def _extreme(self, values: list[OrderedT]) -> OrderedT:
+        """The first of the greatest or least values, by Python's comparison."""
         raise TypeError("a subclass says which value comes first")
+
+    def _chosen(self, values: list[OrderedT]) -> OrderedT:
+        found: object = self._extreme(values)
+        given: list[object] = [*values]
+        floats = [value for value in given if isinstance(value, float)]
+        missing = [value for value in floats if value != value]
+        if missing or (floats and found == 0 and type(found) is float):
+            zeros = [value for value in floats if value == 0 and copysign(1, value) == self._sign_of_zero]
+            found = next(chain(missing, zeros), found)
+        return cast(OrderedT, found)
+
+    def add_input(self, accumulator: OrderedT | _Nothing, element: OrderedT) -> OrderedT | _Nothing:
+        """See `CombineFn`."""
+        return element if isinstance(accumulator, _Nothing) else self._chosen([accumulator, element])
 
     def default_label(self) -> str:
         """The name of the built-in function."""
@@ -167,7 +214,7 @@ class _ExtremeFn(CombineFn[OrderedT, OrderedT | _Nothing, OrderedT]):
         values = list(elements)
         if not values:
             return accumulator
-        return self.add_input(accumulator, self._extreme(values))
+        return self.add_input(accumulator, self._chosen(values))
 
     def merge_accumulators(self, accumulators: Iterable[OrderedT | _Nothing]) -> OrderedT | _Nothing:
         """See `CombineFn`."""
@@ -190,13 +237,10 @@ class MaxFn(_ExtremeFn[OrderedT]):
     """
 
     _name = "max"
+    _sign_of_zero = 1
 
     def _extreme(self, values: list[OrderedT]) -> OrderedT:
         return max(values)
-
-    def add_input(self, accumulator: OrderedT | _Nothing, element: OrderedT) -> OrderedT | _Nothing:
-        """See `CombineFn`."""
-        return element if isinstance(accumulator, _Nothing) or element > accumulator else accumulator
 
 
 @computes(min)
@@ -209,13 +253,10 @@ class MinFn(_ExtremeFn[OrderedT]):
     """
 
     _name = "min"
+    _sign_of_zero = -1
 
     def _extreme(self, values: list[OrderedT]) -> OrderedT:
         return min(values)
-
-    def add_input(self, accumulator: OrderedT | _Nothing, element: OrderedT) -> OrderedT | _Nothing:
-        """See `CombineFn`."""
-        return element if isinstance(accumulator, _Nothing) or element < accumulator else accumulator
 
 
 class _VotesFn(CombineFn[object, int, bool]):

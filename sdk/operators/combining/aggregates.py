@@ -1,4 +1,4 @@
-"""What: sums, counts, means and extremes of whole numbers, computed as columns for many groups at once."""
+"""What: sums, counts, means and extremes, computed as columns for many groups at once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_arrays import of_numbers
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers, to_list
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.stored_names import stored_as
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.composite import SkippingMarks, TupleCombineFn
-from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
+from headrace.sdk.combinefns.exact_sums import PARTS, exact_sums, rounded_sums, sum_of_parts, sums_of_one
+from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
+from headrace.sdk.operators.combining.ordered_columns import is_ordered, of_unscaled, unscaled, with_order
 
 LARGEST_SUM = 1 << 62
 """Bound from which on sums are computed with Python ints, which do not overflow, instead of int64."""
@@ -24,9 +26,10 @@ _EXACT_FLOAT = 1 << 53
 
 @stored_as("Reducer")
 class Reducer(Enum):
-    """Vectorized implementations of a CombineFn for whole numbers.
+    """Vectorized implementations of a CombineFn.
 
-    Every reducer except COUNT keeps one int64 column; the number of elements of each group is kept separately.
+    Every reducer except COUNT keeps one column: what the accumulators hold besides the number of elements, which is
+    kept for each group separately. An entry is null for a group without elements.
     """
 
     SUM = SumFn
@@ -34,6 +37,8 @@ class Reducer(Enum):
     MEAN = MeanCombineFn
     MAX = MaxFn
     MIN = MinFn
+    ANY = AnyFn
+    ALL = AllFn
 
     @property
     def looks_at_values(self) -> bool:
@@ -45,38 +50,130 @@ class Reducer(Enum):
         """Whether the kept numbers may grow beyond the values, and overflow."""
         return self in (Reducer.SUM, Reducer.MEAN)
 
-    def reduced(self, groups: Numbers, count: int, values: Numbers) -> Numbers:
-        """Combine values, or numbers kept for parts, by group.
+    def lifted(self, values: pa.Array) -> pa.Array | None:
+        """What is kept of each value: a column of one entry for each; None if columns do not express it."""
+        if values.null_count:
+            return None
+        values = _widest(values)
+        if self in (Reducer.MAX, Reducer.MIN):
+            return values if is_ordered(values.type) else None
+        if self.adds:
+            return _addends(values)
+        if not pa.types.is_boolean(values.type):
+            return None
+        return of_numbers((numbers_in(values) == (self is Reducer.ANY)).astype(np.int64))
+
+    def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
+        """Combine by group what is kept of values or of parts.
 
         Args:
-            groups: Group of each value, from 0 to below `count`: int64.
+            groups: Group of each entry, from 0 to below `count`: int64.
             count: Number of groups.
-            values: int64, of the length of `groups`, in any order. The caller must rule out overflow of sums.
+            kept: One entry for each of `groups`, in any order, without nulls. The caller must rule out overflow.
 
         Returns:
-            int64, one entry for each group; a group without values has 0 for sums, the int64 limit for extremes.
+            A column of the same type, one entry for each group; it is arbitrary for a group without entries.
         """
-        bounds = np.iinfo(np.int64)
-        extremes = {Reducer.MAX: (np.maximum, bounds.min), Reducer.MIN: (np.minimum, bounds.max)}
-        ufunc, start = extremes.get(self, (np.add, 0))
-        found = np.full(count, start, np.int64)
-        ufunc.at(found, groups, values)
+        if not len(kept):
+            return pa.nulls(count, kept.type)
+        if self in (Reducer.MAX, Reducer.MIN):
+            greatest = self is Reducer.MAX
+            return with_order(kept, lambda codes: _extremes(groups, count, codes, greatest), greatest)
+        if kept.type == PARTS:
+            parts = np.diff(numbers_in(kept.offsets))
+            return exact_sums(np.repeat(groups, parts), count, numbers_in(kept.flatten()))
+        found = np.zeros(count, np.int64)
+        if not pa.types.is_decimal(kept.type):
+            np.add.at(found, groups, numbers_in(kept))
+            return of_numbers(found)
+        np.add.at(found, groups, cast(Numbers, unscaled(kept)))
+        return of_unscaled(found, kept.type)
+
+    def accumulators(self, kept: pa.Array | None, counts: Numbers) -> list[object]:
+        """The accumulators of the `CombineFn`, one for each group, from what is kept and numbers of elements."""
+        sizes = counts.tolist()
+        values = sizes if kept is None else values_of_kept(kept)
+        return [self.accumulator(value, count) for value, count in zip(values, sizes, strict=True)]
+
+    def accumulator(self, kept: object, count: int) -> object:
+        """The accumulator of one group, from its `values_of_kept` and its number of elements."""
+        if self is Reducer.COUNT:
+            return count
+        return (kept, count) if self is Reducer.MEAN else kept
+
+    def results(self, kept: pa.Array, counts: Numbers) -> pa.Array:
+        """The outputs of the `CombineFn`, one for each group."""
+        if self is Reducer.COUNT:
+            return of_numbers(counts)
+        if self in (Reducer.ANY, Reducer.ALL):
+            return of_numbers((numbers_in(kept.fill_null(0)) > 0) == (self is Reducer.ANY))
+        if kept.type == PARTS:
+            sums = rounded_sums(kept)
+            return of_numbers(sums / counts if self is Reducer.MEAN else sums)
+        return _means(numbers_in(kept), counts) if self is Reducer.MEAN else kept
+
+    def has_results(self, kept: pa.Array) -> bool:
+        """Whether columns express the outputs: Python divides decimals, by its context."""
+        return not (self is Reducer.MEAN and pa.types.is_decimal(kept.type))
+
+    def output_of_none(self, kept: pa.Array) -> bool:
+        """Whether `results` gives the output for no elements where a group has none."""
+        return self in _SET or (self is Reducer.SUM and pa.types.is_integer(kept.type))
+
+
+def values_of_kept(kept: pa.Array) -> list[object]:
+    """What is kept of each group as a Python value; None where that is null."""
+    found = to_list(kept)
+    if kept.type != PARTS:
         return found
+    return [None if parts is None else sum_of_parts(cast("list[float]", parts)) for parts in found]
 
-    def accumulators(self, kept: Numbers, counts: Numbers) -> list[object]:
-        """The accumulators of the `CombineFn`, one for each group, from kept numbers and numbers of elements."""
-        if self is Reducer.MEAN:
-            return list(zip(kept.tolist(), counts.tolist(), strict=True))
-        return cast("list[object]", (counts if self is Reducer.COUNT else kept).tolist())
 
-    def results(self, kept: Numbers, counts: Numbers) -> pa.Array:
-        """The outputs of the `CombineFn`, one for each group: an int64 array, or float64 for MEAN."""
-        if self is not Reducer.MEAN:
-            return of_numbers(counts if self is Reducer.COUNT else kept)
-        if len(kept) and max(abs(int(kept.max())), abs(int(kept.min()))) >= _EXACT_FLOAT:
-            # Division of Python ints is correctly rounded; float64 does not express these sums exactly.
-            return pa.array([total / count for total, count in zip(kept.tolist(), counts.tolist(), strict=True)])
-        return of_numbers(kept / counts)
+_SET = frozenset([Reducer.COUNT, Reducer.ANY, Reducer.ALL])
+
+
+def _widest(values: pa.Array) -> pa.Array:
+    """The values in the widest type of the same Python values, so that columns of several batches can be joined."""
+    kind, types = values.type, pa.types
+    if types.is_dictionary(kind):
+        return _widest(values.dictionary_decode())
+    if types.is_integer(kind) and kind != pa.uint64():
+        return values.cast(pa.int64())
+    wider = {pa.float32(): pa.float64(), pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+    if types.is_decimal128(kind):
+        return values.cast(pa.decimal128(38, kind.scale))
+    return values.cast(wider.get(kind, kind))
+
+
+def _addends(values: pa.Array) -> pa.Array | None:
+    """What sums keep of each value: int64, `PARTS`, or a decimal whose digits fit into 64 bits; None for others."""
+    kind = values.type
+    if kind == pa.float64():
+        return sums_of_one(values)
+    if pa.types.is_decimal128(kind):
+        return None if unscaled(values) is None else values
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        try:
+            return values.cast(pa.int64())
+        except pa.ArrowInvalid:
+            # A number has 64 bits without a sign.
+            return None
+    return None
+
+
+def _extremes(groups: Numbers, count: int, codes: Numbers, greatest: bool) -> Numbers:
+    """The greatest or least code of each group; that of the first entry for a group without entries."""
+    found = np.full(count, codes[0])
+    found[groups] = codes
+    (np.maximum if greatest else np.minimum).at(found, groups, codes)
+    return found
+
+
+def _means(sums: Numbers, counts: Numbers) -> pa.Array:
+    if len(sums) and max(abs(int(sums.max())), abs(int(sums.min()))) >= _EXACT_FLOAT:
+        # Division of Python ints is correctly rounded; float64 does not express these sums exactly.
+        return pa.array([total / count for total, count in zip(sums.tolist(), counts.tolist(), strict=True)])
+    return of_numbers(sums / counts)
 
 
 @stored_as("Reducers")
@@ -92,31 +189,58 @@ class Reducers:
         """Indices of the parts that keep a column, ascending."""
         return tuple(place for place, part in enumerate(self.parts) if part.looks_at_values)
 
-    def reduced(self, groups: Numbers, count: int, columns: Sequence[Numbers]) -> list[Numbers]:
+    def reduced(self, groups: Numbers, count: int, columns: Sequence[pa.Array]) -> list[pa.Array]:
         """See `Reducer.reduced`; `columns` and the result have one column for each index of `kept`."""
         parts = [self.parts[place] for place in self.kept]
         return [part.reduced(groups, count, column) for part, column in zip(parts, columns, strict=True)]
 
-    def bound(self, columns: Sequence[Numbers]) -> int:
-        """An upper bound of the absolute value of every sum over all rows of `columns`."""
+    def bound(self, columns: Sequence[pa.Array]) -> int:
+        """An upper bound of the absolute value of every sum of 64 bits over all rows of `columns`."""
         largest = 0
-        for place, column in zip(self.kept, columns, strict=True):
-            if self.parts[place].adds and len(column):
-                largest = max(largest, len(column) * max(abs(int(column.max())), abs(int(column.min()))))
+        for numbers in self.summed(columns):
+            if numbers is not None and len(numbers):
+                largest = max(largest, len(numbers) * max(abs(int(numbers.max())), abs(int(numbers.min()))))
         return largest
 
-    def accumulators(self, columns: Sequence[Numbers], counts: Numbers) -> list[object]:
-        """See `Reducer.accumulators`."""
-        parts = [part.accumulators(kept, counts) for part, kept in self._of_each(columns, counts)]
+    def summed(self, columns: Sequence[pa.Array]) -> list[Numbers | None]:
+        """The numbers that are added in 64 bits, for each index of `kept`; None where there are none."""
+        return [
+            _numbers(column) if self.parts[place].adds else None
+            for place, column in zip(self.kept, columns, strict=True)
+        ]
+
+    def accumulators(self, columns: Sequence[pa.Array], counts: Numbers) -> list[object]:
+        """The accumulators of the `CombineFn`, one for each group."""
+        parts = [part.accumulators(kept, counts) for part, kept in self._of_each(columns)]
         return list(zip(*parts, strict=True)) if self.of_tuples else parts[0]
 
-    def results(self, columns: Sequence[Numbers], counts: Numbers) -> list[pa.Array]:
-        """See `Reducer.results`; one array for each part."""
-        return [part.results(kept, counts) for part, kept in self._of_each(columns, counts)]
+    def accumulator(self, kept: Sequence[object], count: int) -> object:
+        """The accumulator of one group, from its `values_of_kept` and its number of elements."""
+        values = dict(zip(self.kept, kept, strict=True))
+        parts = [part.accumulator(values.get(place), count) for place, part in enumerate(self.parts)]
+        return (*parts,) if self.of_tuples else parts[0]
 
-    def _of_each(self, columns: Sequence[Numbers], counts: Numbers) -> list[tuple[Reducer, Numbers]]:
+    def results(self, columns: Sequence[pa.Array], counts: Numbers) -> list[pa.Array]:
+        """See `Reducer.results`; one array for each part."""
+        return [part.results(kept, counts) for part, kept in self._of_each(columns)]
+
+    def has_results(self, columns: Sequence[pa.Array]) -> bool:
+        """Whether `results` expresses the outputs of groups that have elements."""
+        return all(part.has_results(kept) for part, kept in self._of_each(columns))
+
+    def has_outputs_of_none(self, columns: Sequence[pa.Array]) -> bool:
+        """Whether `results` expresses the outputs of groups that have none."""
+        return all(part.output_of_none(kept) for part, kept in self._of_each(columns))
+
+    def _of_each(self, columns: Sequence[pa.Array]) -> list[tuple[Reducer, pa.Array]]:
         kept = dict(zip(self.kept, columns, strict=True))
-        return [(part, kept.get(place, counts)) for place, part in enumerate(self.parts)]
+        return [(part, kept.get(place)) for place, part in enumerate(self.parts)]
+
+
+def _numbers(column: pa.Array) -> Numbers | None:
+    if pa.types.is_decimal(column.type):
+        return unscaled(column.drop_null())
+    return cast(Numbers, numbers_in(column.drop_null())) if pa.types.is_integer(column.type) else None
 
 
 def reducers_of(combine: AnyCombineFn) -> Reducers | None:
@@ -136,17 +260,3 @@ def reducers_of(combine: AnyCombineFn) -> Reducers | None:
 
 def _reducer(combine: object) -> Reducer | None:
     return next((reducer for reducer in Reducer if reducer.value is type(combine)), None)
-
-
-def whole_numbers(values: Sequence[object]) -> Numbers | None:
-    """The values as int64 in their order; None if one is not an int of 64 bits, or if there are no values.
-
-    >>> whole_numbers([1, 2]), whole_numbers([1, 2.5]), whole_numbers([1 << 63])
-    (array([1, 2]), None, None)
-    """
-    if set(map(type, values)) != {int}:
-        return None
-    try:
-        return np.fromiter(cast("Sequence[int]", values), np.int64, len(values))
-    except OverflowError:
-        return None

@@ -16,7 +16,8 @@ from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSche
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import stored_as
 from headrace.sdk.expressions.element_schema import Single, Tuple
-from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducers, whole_numbers
+from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducers
+from headrace.sdk.operators.combining.ordered_columns import column_of
 from headrace.sdk.windows.slices import Slices
 
 MOST_ELEMENTS = 100_000
@@ -29,8 +30,7 @@ class Lifted:
     """Shape of lifted elements: (key, (code of the slice, accumulator, number of elements, number lost)).
 
     The number lost is that of the elements that are dropped if the window is closed. The table has the columns of the
-    key, then the start of the slice, the columns that reducers keep, and the number of elements; all but the key are
-    int64.
+    key, then the start of the slice (int64), the columns that reducers keep, and the number of elements (int64).
     """
 
     key: ValueSchema
@@ -69,10 +69,10 @@ class Lifted:
         """Start of each row's slice, microseconds UTC: int64."""
         return cast(Numbers, numbers_in(table.column(len(self.key.columns()))))
 
-    def kept(self, table: pa.RecordBatch) -> Sequence[Numbers]:
-        """The columns that the reducers keep: int64, each with one entry for each row."""
+    def kept(self, table: pa.RecordBatch) -> list[pa.Array]:
+        """The columns that the reducers keep, each with one entry for each row."""
         first = len(self.key.columns()) + 1
-        return [numbers_in(table.column(place)) for place in range(first, first + len(self.reducers.kept))]
+        return [table.column(place) for place in range(first, first + len(self.reducers.kept))]
 
     def counts(self, table: pa.RecordBatch) -> Numbers:
         """Number of elements in each row: int64."""
@@ -85,9 +85,14 @@ class Addends(NamedTuple):
     key: ValueSchema
     keys: list[pa.Array]
     """The columns of the key, in the order of its items."""
-    values: list[Numbers]
-    """One int64 column for each part of the reducers that reads values."""
+    values: list[pa.Array]
+    """What each part of the reducers that reads values keeps of them."""
     times: Times
+
+    @property
+    def types(self) -> list[pa.DataType]:
+        """The types of the columns."""
+        return [column.type for column in (*self.keys, *self.values)]
 
 
 class CombineBuffer:
@@ -106,13 +111,13 @@ class CombineBuffer:
         self._added: list[Addends] = []
 
     def takes(self, addends: Addends) -> bool:
-        """Whether the elements can be added: their key columns are like those in the buffer, and no sum overflows."""
+        """Whether the elements can be added: their columns are like those in the buffer, and no sum overflows."""
         if self._bound + self._reducers.bound(addends.values) >= LARGEST_SUM:
             return False
         if not self._added:
             return True
         last = self._added[-1]
-        return last.key == addends.key and [each.type for each in last.keys] == [each.type for each in addends.keys]
+        return last.key == addends.key and last.types == addends.types
 
     def add(self, addends: Addends) -> None:
         """Add elements, for which `takes` is True."""
@@ -130,7 +135,7 @@ class CombineBuffer:
             return None
         added = self._added
         keys = [pa.concat_arrays(parts) for parts in zip(*(each.keys for each in added), strict=True)]
-        values = [np.concatenate(parts) for parts in zip(*(each.values for each in added), strict=True)]
+        values = [pa.concat_arrays(parts) for parts in zip(*(each.values for each in added), strict=True)]
         times = np.concatenate([each.times for each in added])
         self.clear()
         return Addends(added[0].key, keys, values, times)
@@ -149,7 +154,7 @@ def combined(addends: Addends, reducers: Reducers, slices: Slices) -> ColumnBatc
     counts = np.bincount(groups, minlength=count)
     places = of_numbers(first)
     columns = [*(column.take(places) for column in addends.keys), of_numbers(distinct[names % len(distinct)])]
-    columns += [of_numbers(column) for column in (*kept, counts)]
+    columns += [*kept, of_numbers(counts)]
     table = pa.RecordBatch.from_arrays(columns, [f"f{number}" for number in range(len(columns))])
     return ColumnBatch(table, addends.times[first], Lifted(addends.key, reducers, slices))
 
@@ -164,8 +169,8 @@ def addends_of(batch: Batch, reducers: Reducers) -> Addends | None:
 def _addends_of_columns(batch: ColumnBatch, reducers: Reducers) -> Addends | None:
     """The elements of a batch of pairs (key, value); None if their columns cannot be combined.
 
-    Columns can be combined if keys are of types that can be compared as columns or all None, and if the values that
-    reducers read are integer columns without nulls, of at most 64 bits, signed if 64.
+    Columns can be combined if keys are of types that can be compared as columns or all None, and if the reducers can
+    read the values (see `Reducer.lifted`).
     """
     key, value = batch.shape.part(0), batch.shape.part(1)
     if key is None or value is None or not key.columns():
@@ -178,7 +183,7 @@ def _addends_of_columns(batch: ColumnBatch, reducers: Reducers) -> Addends | Non
     values = []
     for place in reducers.kept:
         shape = value.part(place) if reducers.of_tuples else value
-        column = _integers(batch.table, shape)
+        column = reducers.parts[place].lifted(batch.table.column(shape.column)) if isinstance(shape, Single) else None
         if column is None:
             return None
         values.append(column)
@@ -196,15 +201,6 @@ def _has_width(value: ValueSchema, width: int) -> bool:
     return value.part(width - 1) is not None and value.part(width) is None
 
 
-def _integers(table: pa.RecordBatch, shape: ValueSchema | None) -> Numbers | None:
-    if not isinstance(shape, Single):
-        return None
-    column = table.column(shape.column)
-    if not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type) or column.null_count:
-        return None
-    return cast(Numbers, numbers_in(column).astype(np.int64))
-
-
 def _wide(column: pa.Array) -> pa.Array:
     """The column in the widest type of its kind, so that columns of different batches can be concatenated."""
     if pa.types.is_string(column.type):
@@ -217,8 +213,9 @@ def _addends_of_pairs(
 ) -> Addends | None:
     """The elements of Python pairs (key, value); None if keys or values cannot be combined as columns.
 
-    Keys must be of one type: str, int of 64 bits, None, or tuples of str and int of one length. Values must be ints of
-    64 bits, or tuples of these if the reducers are of tuples. `timestamps` are microseconds UTC.
+    Keys must be of one type: str, int of 64 bits, None, or tuples of str and int of one length. Values must be such
+    that `column_of` has a column of them, or tuples of these if the reducers are of tuples. `timestamps` are
+    microseconds UTC.
     """
     # `zip(*pairs)` would make an iterator for each of them.
     found = _key_columns(list(map(itemgetter(0), pairs)))
@@ -233,10 +230,11 @@ def _addends_of_pairs(
     values = []
     for place in reducers.kept:
         items = cast("Sequence[tuple[object, ...]]", payloads)
-        column = whole_numbers(list(map(itemgetter(place), items)) if reducers.of_tuples else payloads)
-        if column is None:
+        column = column_of(list(map(itemgetter(place), items)) if reducers.of_tuples else payloads)
+        kept = None if column is None else reducers.parts[place].lifted(column)
+        if kept is None:
             return None
-        values.append(column)
+        values.append(kept)
     key, columns = found
     return Addends(key, columns, values, np.fromiter(timestamps, np.int64, len(timestamps)))
 

@@ -19,7 +19,7 @@ from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
 from headrace.sdk.model.element_form import GroupingInputForm
-from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
+from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers, values_of_kept
 from headrace.sdk.operators.combining.combine_buffer import Addends, CombineBuffer, addends_of
 from headrace.sdk.windows import IntervalWindow
 from headrace.sdk.windows.standard_windows import fits_int64
@@ -83,7 +83,7 @@ def _runs(order: Numbers, begins: Flags) -> Runs:
 class SessionParts:
     """Shape of parts of sessions: (key, (start, end, number of elements, kept values)), with columns in this order.
 
-    Times are microseconds UTC; all columns but those of the key are int64.
+    Start and end are microseconds UTC, as the number int64; the others are what reducers keep.
     """
 
     key: ValueSchema
@@ -92,7 +92,7 @@ class SessionParts:
 
     def values(self, table: pa.RecordBatch) -> list[object]:
         """See `ValueSchema`."""
-        starts, ends, counts, *kept = (column.to_pylist() for column in table.columns[self.first :])
+        starts, ends, counts, *kept = map(values_of_kept, table.columns[self.first :])
         items = zip(*kept, strict=True) if kept else [()] * table.num_rows
         return list(zip(self.key.values(table), zip(starts, ends, counts, items, strict=True), strict=True))
 
@@ -194,11 +194,12 @@ class SessionLifting(RunsCombiner, InlineComputation):
         first = np.flatnonzero(np.diff(runs.groups, prepend=-1))
         last = np.append(first[1:], len(times)) - 1
         sorted_times = times[runs.order]
-        kept = self._reducers.reduced(runs.groups, runs.number, [column[runs.order] for column in values])
+        order = of_numbers(runs.order)
+        kept = self._reducers.reduced(runs.groups, runs.number, [column.take(order) for column in values])
         places = of_numbers(runs.order[first])
         columns = [column.take(places) for column in keys]
-        numbers = (sorted_times[first], sorted_times[last] + self._gap, last - first + 1, *kept)
-        columns += [of_numbers(column) for column in numbers]
+        numbers = (sorted_times[first], sorted_times[last] + self._gap, last - first + 1)
+        columns += [*map(of_numbers, numbers), *kept]
         table = pa.RecordBatch.from_arrays(columns, [f"f{number}" for number in range(len(columns))])
         return ColumnBatch(table, sorted_times[first], SessionParts(key, len(kept)))
 

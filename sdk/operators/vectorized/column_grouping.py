@@ -107,11 +107,11 @@ class ColumnGrouping(ColumnCombining):
         firing = Firing.after_end(windowing) if self._append_only else Firing.of(windowing)
         assert firing is not None, "eligibility has looked"
         size = size_of(windowing)
-        self._firing, self._width = firing, len(reducers.kept)
+        self._firing = firing
         self._accumulated = Accumulated(reducers, combine)
         self._output = PaneOutput(self._accumulated, output_stream, in_global=size is None)
         namespaces = LiftedNamespaces(windowing, self._config.namespaces)
-        self._arrivals = ArrivalTables(namespaces, size, self._width, self._append_only)
+        self._arrivals = ArrivalTables(namespaces, size, reducers, self._append_only)
 
     def process_interval(self, blocks: Sequence[Block], context: IntervalContext) -> None:
         """See `IntervalComputation`."""
@@ -122,17 +122,17 @@ class ColumnGrouping(ColumnCombining):
 
     def _taken_over(self, context: IntervalContext) -> WindowTable:
         """The windows that a `Grouping` has stored; their records are deleted."""
-        return lines_of(self._config, self._width, self._firing.wake_in, context)
+        return lines_of(self._config, len(self._reducers.kept), self._firing.wake_in, context)
 
     # Windows with one pane
 
     def _append(self, blocks: Sequence[Block], context: IntervalContext) -> None:
         """Store arrivals of open windows, and emit the windows whose end the watermark reaches in this bundle."""
-        before, now, width = context.watermark_before, context.watermark, self._width
+        before, now, reducers = context.watermark_before, context.watermark, self._reducers
         store = SegmentStore(context, PartFormat(self._accumulated, context))
         arrivals = self._arrivals.of(blocks, context, before)
-        new = WindowTable.joined([self._taken_over(context).without_panes(), arrivals.lines], width)
-        due = WindowTable.joined([*store.between(before, now), new.where(new[END] <= now)], width)
+        new = WindowTable.joined([self._taken_over(context).without_panes(), arrivals.lines], reducers)
+        due = WindowTable.joined([*store.between(before, now), new.where(new[END] <= now)], reducers)
         self._output.emit(self._accumulated.reduced(due, context).by_end(), None, context)
         store.keep(self._accumulated.reduced(new.where(new[END] > now), context), done_until=now)
 
@@ -140,8 +140,12 @@ class ColumnGrouping(ColumnCombining):
 
     def _update(self, blocks: Sequence[Block], context: IntervalContext) -> None:
         """Read the windows that this bundle affects, emit their panes, and write the windows that have changed."""
-        store, firing, closed = SegmentStore(context, WindowFormat()), self._firing, self._closed(context)
-        wakes = SegmentStore(context, WakeFormat()) if firing.waits else None
+        store, firing, closed = (
+            SegmentStore(context, WindowFormat(self._accumulated)),
+            self._firing,
+            self._closed(context),
+        )
+        wakes = SegmentStore(context, WakeFormat(self._accumulated)) if firing.waits else None
         arrivals = self._arrivals.of(blocks, context, firing.closed_until(context.watermark_before))
         begun = WindowTable.empty(0) if wakes is None else wakes.pop(context.wall_time)
         windows = self._windows(self._stored(store, arrivals.lines, begun, context), arrivals, context)
@@ -166,7 +170,7 @@ class ColumnGrouping(ColumnCombining):
         begins = (lines[WAKE] != windows.waited) | (lines[AGE] == TAKEN)
         waits = (lines[END] > closed) & begins & (lines[WAKE] > wall_time) & (lines[WAKE] < NEVER)
         later = begun.where((begun[END] > closed) & (begun[WAKE] > wall_time))
-        return WindowTable.joined([later, lines.where(waits).without_contents()], 0)
+        return WindowTable.joined([later, lines.where(waits).without_contents()], None)
 
     def _fire(self, windows: _Windows, context: IntervalContext) -> Panes:
         """Fire panes in their order of emission: panes due to elements, to the wall clock, then to the watermark."""
@@ -201,7 +205,7 @@ class ColumnGrouping(ColumnCombining):
                 *store.of_keys(woken.key_hashes, woken[END]),
                 self._taken_over(context),
             ],
-            self._width,
+            self._reducers,
         )
 
     def _closing(self, store: SegmentStore[WindowTable], context: IntervalContext) -> list[WindowTable]:
@@ -212,7 +216,7 @@ class ColumnGrouping(ColumnCombining):
         return closing if has_news else []
 
     def _windows(self, stored: WindowTable, arrivals: Arrivals, context: IntervalContext) -> _Windows:
-        both = WindowTable.joined([stored, arrivals.lines], self._width)
+        both = WindowTable.joined([stored, arrivals.lines], self._reducers)
         groups, count = both.groups()
         arrived = groups[len(stored) :]
         newest = stored.newest_indices(groups[: len(stored)], count)
@@ -260,7 +264,7 @@ class ColumnGrouping(ColumnCombining):
         enough = self._firing.enough(lines, existed, context.watermark_before, context.wall_time)
         order = arrivals.order(groups, before, enough)
         if len(groups):
-            parts = WindowTable.joined([lines, arrivals.lines], self._width)
+            parts = WindowTable.joined([lines, arrivals.lines], self._reducers)
             self._accumulated.merge(lines, parts, np.concatenate([np.arange(len(lines)), groups]), context)
         lines[FRESH] += elements
         changed = (elements > 0) | (lines[AGE] == TAKEN)

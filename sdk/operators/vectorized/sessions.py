@@ -13,7 +13,6 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in
-from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.late_data import is_closed
@@ -23,16 +22,16 @@ from headrace.lowlevel.vectorized.blocks_by_key import keys_of_records
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.model.element_form import GroupingInputForm
-from headrace.sdk.operators.combining.aggregates import Reducers, whole_numbers
+from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.combining.session_lifting import SessionParts
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.vectorized.column_grouping import ColumnCombining
 from headrace.sdk.operators.vectorized.pane_output import PaneOutput
 from headrace.sdk.operators.vectorized.state.segment_formats import SessionFormat
-from headrace.sdk.operators.vectorized.state.session_table import DUE, Kept, runs_of, session_parts, sessions_of
+from headrace.sdk.operators.vectorized.state.session_table import DUE, runs_of, sessions_of, valued_parts
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_input import drop_late
-from headrace.sdk.operators.vectorized.state.window_table import COUNT, END, NEVER, START, WindowTable, objects_of
+from headrace.sdk.operators.vectorized.state.window_table import COUNT, END, NEVER, START, WindowTable
 from headrace.sdk.operators.vectorized.state_migration import lines_of
 from headrace.sdk.windows.windowing import Windowing
 
@@ -70,7 +69,7 @@ class ColumnSessions(ColumnCombining):
         store.keep(sessions_of(new, self._accumulated, context), done_until=now)
 
     def _joined(self, parts: Sequence[WindowTable]) -> WindowTable:
-        return WindowTable.joined(parts, len(self._reducers.kept))
+        return WindowTable.joined(parts, self._reducers)
 
     def _parted(self, due: WindowTable, others: WindowTable) -> tuple[WindowTable, WindowTable]:
         """Split due parts into those of sessions that have ended and those whose session continues.
@@ -104,10 +103,14 @@ class ColumnSessions(ColumnCombining):
             key_hashes, keys = keys_of_records(block)
             if isinstance(block, ColumnBlock) and isinstance(block.batch.shape, SessionParts):
                 columns = block.batch.table.columns[block.batch.shape.first :]
-                starts, ends, counts, *kept = map(numbers_in, columns)
+                starts, ends, counts = map(numbers_in, columns[:3])
+                parts = WindowTable(key_hashes, keys, [starts, ends, counts, ends], columns[3:])
             else:
-                starts, ends, counts, kept = _columns(cast("Sequence[tuple[object, _Part]]", block.values))
-            parts = session_parts(key_hashes, keys, [starts, ends, counts, ends], kept, self._reducers)
+                found = [part for _, part in cast("Sequence[tuple[object, _Part]]", block.values)]
+                starts, ends, counts = (np.array([part[index] for part in found], np.int64) for index in range(3))
+                accumulators = [self._reducers.accumulator(kept, count) for _, _, count, kept in found]
+                numbers = [starts, ends, counts, ends]
+                parts = valued_parts(WindowTable(key_hashes, keys, numbers, []), accumulators, self._reducers)
             context.count("records", int(counts.sum()))
             late = is_closed(ends, context.watermark_before)
             drop_late(context, keys, (starts, ends), np.where(late, counts, 0))
@@ -118,11 +121,3 @@ class ColumnSessions(ColumnCombining):
         lines = lines_of(self._config, len(self._reducers.kept), lambda _: NEVER, context)
         numbers = [lines[START], lines[END], lines[COUNT], lines[END]]
         return WindowTable(lines.key_hashes, lines.keys, numbers, lines.kept, lines.values)
-
-
-def _columns(values: Sequence[tuple[object, _Part]]) -> tuple[Numbers, Numbers, Numbers, list[Kept]]:
-    """Starts, ends and numbers of elements of parts, and the columns that reducers keep."""
-    parts = [part for _, part in values]
-    starts, ends, counts = (np.array([part[index] for part in parts], np.int64) for index in range(3))
-    kept = zip(*(part[3] for part in parts), strict=True)
-    return starts, ends, counts, [objects_of(c) if (n := whole_numbers(c)) is None else n for c in kept]

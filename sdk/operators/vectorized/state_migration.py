@@ -72,7 +72,7 @@ def lines_of(
         pa.array([key for _, key, _ in windows], ENCODED),
     )
     numbers = [np.array(column, np.int64) for column in zip(*lines, strict=True)]
-    kept = [np.zeros(len(windows), np.int64) for _ in range(width)]
+    kept = [pa.nulls(len(windows)) for _ in range(width)]
     contents = [None if state.content is EMPTY else (state.content,) for *_, state in windows]
     return WindowTable(key_hashes, keys, numbers, kept, objects_of(contents))
 

@@ -90,11 +90,11 @@ def windows_in_segments(
     sessions = _popped(SessionFormat(accumulated, context), context)
     # A part whose session continued was stored again.
     sessions = sessions_of(sessions.where(sessions[DUE] > before), accumulated, context)
-    windows = _popped(WindowFormat(), context).newest()
+    windows = _popped(WindowFormat(accumulated), context).newest()
     # The lines of windows have the wall times that they wait for.
-    _popped(WakeFormat(), context)
+    _popped(WakeFormat(accumulated), context)
     firing = Firing.after_end(config.windowing)
-    lines = WindowTable.joined([_without_pane(parts), _without_pane(sessions), windows], len(reducers.kept))
+    lines = WindowTable.joined([_without_pane(parts), _without_pane(sessions), windows], reducers)
     lines = lines.where(lines[END] > firing.closed_until(before))
     if not len(lines):
         return
@@ -102,7 +102,7 @@ def windows_in_segments(
     lines = lines.taken(np.arange(len(lines)))
     firing.end(lines, before, context.wall_time)
     key_hashes, keys, due = lines.key_hashes.to_pylist(), lines.keys.to_pylist(), firing.due(lines).tolist()
-    columns = zip(key_hashes, keys, accumulated.accumulators(lines), due, _columns(lines), strict=True)
+    columns = zip(key_hashes, keys, lines.accumulators(reducers), due, _columns(lines), strict=True)
     for key_hash, key, accumulator, until, numbers in columns:
         yield key_hash, key, _state(config, accumulator, until, numbers)
 

@@ -154,7 +154,7 @@ class Panes(NamedTuple):
     def joined(cls, parts: Sequence[Panes]) -> Panes:
         """Concatenate panes in their order. Raises ValueError if `parts` is empty."""
         indices, codes = (np.concatenate([part[at] for part in parts]) for at in (0, 2))
-        return cls(indices, WindowTable.joined([part.lines for part in parts], 0), codes)
+        return cls(indices, WindowTable.joined([part.lines for part in parts], None), codes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel import Field
 from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.interval_context import BundleIntervalContext
@@ -68,7 +69,7 @@ def timers(hashes: pa.Array, keys: pa.Array, times: np.ndarray, values: np.ndarr
 
 
 def parts(hashes: pa.Array, keys: pa.Array, times: np.ndarray, values: np.ndarray, epoch: int) -> WindowTable:
-    return WindowTable(hashes, keys, [times - 10, times, np.ones(len(times), np.int64)], [values])
+    return WindowTable(hashes, keys, [times - 10, times, np.ones(len(times), np.int64)], [of_numbers(values)])
 
 
 def windows(hashes: pa.Array, keys: pa.Array, times: np.ndarray, values: np.ndarray, epoch: int) -> WindowTable:
@@ -87,7 +88,7 @@ def wakes(hashes: pa.Array, keys: pa.Array, times: np.ndarray, values: np.ndarra
 def sessions(hashes: pa.Array, keys: pa.Array, times: np.ndarray, values: np.ndarray, epoch: int) -> WindowTable:
     """Those of different times do not overlap."""
     ones = np.ones(len(times), np.int64)
-    return WindowTable(hashes, keys, [times - 1, times, ones, times], [values])
+    return WindowTable(hashes, keys, [times - 1, times, ones, times], [of_numbers(values)])
 
 
 def elements(hashes: pa.Array, keys: pa.Array, times: np.ndarray, values: np.ndarray, epoch: int) -> ElementTable:
@@ -105,9 +106,12 @@ WAYS: Mapping[str, Way] = {
         lambda context: PartFormat(Accumulated(SUMS, SumFn()), context), parts, lambda table: table.kept[0].tolist()
     ),
     "windows": Way(
-        lambda _: WindowFormat(), windows, lambda table: table[INDEX].tolist(), lambda values: list(values)[-1]
+        lambda _: WindowFormat(Accumulated(SUMS, SumFn())),
+        windows,
+        lambda table: table[INDEX].tolist(),
+        lambda values: list(values)[-1],
     ),
-    "wakes": Way(lambda _: WakeFormat(), wakes, lambda table: table[0].tolist(), sorted),
+    "wakes": Way(lambda _: WakeFormat(Accumulated(SUMS, SumFn())), wakes, lambda table: table[0].tolist(), sorted),
     "sessions": Way(
         lambda context: SessionFormat(Accumulated(SUMS, SumFn()), context),
         sessions,

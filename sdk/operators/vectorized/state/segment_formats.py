@@ -15,7 +15,7 @@ from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.segment_store import Format, Naming
 from headrace.sdk.operators.vectorized.state import element_table
 from headrace.sdk.operators.vectorized.state.element_table import ElementTable
-from headrace.sdk.operators.vectorized.state.session_table import DUE, decoded_parts, encoded_parts, sessions_of
+from headrace.sdk.operators.vectorized.state.session_table import DUE, SESSION_COLUMNS, decoded_parts, sessions_of
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_table import END, NAMES, ONE_PANE, START, WAKE, WindowTable
 
@@ -40,9 +40,11 @@ class Kind(IntEnum):
         return Naming(bytes([self]), ">BQIH")
 
 
+@dataclass(frozen=True, slots=True)
 class _WindowFormat(Format[WindowTable]):
     """Base class of the formats of `WindowTable`."""
 
+    accumulated: Accumulated
     names: ClassVar[Sequence[str]] = NAMES
     """Names of the columns."""
 
@@ -51,8 +53,8 @@ class _WindowFormat(Format[WindowTable]):
         return table[END]
 
     def joined(self, tables: Sequence[WindowTable]) -> WindowTable:
-        """See `Format`. All tables have the same number of columns that reducers keep; an empty `tables` gives 0."""
-        return WindowTable.joined(tables, 0)
+        """See `Format`."""
+        return WindowTable.joined(tables, self.accumulated.reducers)
 
     def encode(self, table: WindowTable) -> pa.RecordBatch:
         """See `Format`."""
@@ -67,7 +69,6 @@ class _WindowFormat(Format[WindowTable]):
 class PartFormat(_WindowFormat):
     """Format of parts of windows that have one pane: looked up by the windows' ends, and combined at compaction."""
 
-    accumulated: Accumulated
     context: IntervalContext
     naming = Kind.PARTS.naming
     names = ONE_PANE
@@ -107,6 +108,10 @@ class WakeFormat(_WindowFormat):
         """See `Format`: the windows' ends."""
         return table[END]
 
+    def joined(self, tables: Sequence[WindowTable]) -> WindowTable:
+        """See `Format`. Wakes have no contents."""
+        return WindowTable.joined(tables, None)
+
     def encode(self, table: WindowTable) -> pa.RecordBatch:
         """See `Format`. The table is one `without_contents`."""
         return table.encode({"start": START, "end": END, "wake": WAKE}, {segment.POINTS: b"1"})
@@ -119,7 +124,6 @@ class SessionFormat(_WindowFormat):
     A part is done at this end.
     """
 
-    accumulated: Accumulated
     context: IntervalContext
     naming = Kind.SESSIONS.naming
     by_key = True
@@ -134,7 +138,7 @@ class SessionFormat(_WindowFormat):
 
     def encode(self, table: WindowTable) -> pa.RecordBatch:
         """See `Format`."""
-        return encoded_parts(table, self.accumulated)
+        return table.encode(SESSION_COLUMNS)
 
     def decode(self, batch: pa.RecordBatch) -> WindowTable:
         """See `Format`."""

@@ -11,15 +11,14 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from headrace.lowlevel.class_lookup import dumps, loads
-from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
+from headrace.lowlevel.class_lookup import loads
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in
 from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.state import segment
 from headrace.lowlevel.topology.computation import IntervalContext
-from headrace.lowlevel.vectorized.segment_store import segment_lines
-from headrace.sdk.operators.combining.aggregates import Reducers, whole_numbers
-from headrace.sdk.operators.combining.session_lifting import Runs, kept_of, runs_of_stretches
+from headrace.sdk.operators.combining.aggregates import Reducers
+from headrace.sdk.operators.combining.session_lifting import Runs, runs_of_stretches
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_table import END, ONE_PANE, START, WindowTable, objects_of
 
@@ -27,27 +26,8 @@ SESSION = (*ONE_PANE, "due")
 DUE = len(ONE_PANE)
 """Index of the column with the end of the session as it was known when the part was written, microseconds UTC: later
 than `END` if the session continues."""
-Kept = NDArray[np.int64] | NDArray[np.object_]
-"""The column that a reducer keeps: int64, or Python objects where 64 bits are not enough."""
-
-
-def session_parts(
-    key_hashes: pa.Array, keys: pa.Array, numbers: list[Numbers], kept: Sequence[Kept], reducers: Reducers
-) -> WindowTable:
-    """A table of parts: with numbers if all kept columns are int64, else with accumulators.
-
-    Args:
-        key_hashes: See `WindowTable`.
-        keys: See `WindowTable`.
-        numbers: The columns of `SESSION`: int64.
-        kept: One column for each part of the reducers that keeps values.
-        reducers: The reducers.
-    """
-    if all(column.dtype == np.int64 for column in kept):
-        return WindowTable(key_hashes, keys, numbers, cast("list[Numbers]", list(kept)))
-    accumulators = reducers.accumulators(cast("Sequence[Numbers]", kept), numbers[2])
-    nothing = [np.zeros(len(keys), np.int64) for _ in kept]
-    return WindowTable(key_hashes, keys, numbers, nothing, objects_of([(each,) for each in accumulators]))
+SESSION_COLUMNS = {name: SESSION.index(name) for name in SESSION}
+"""Name -> index of each column, as segments have them."""
 
 
 def runs_of(parts: WindowTable) -> Runs:
@@ -73,30 +53,27 @@ def sessions_of(parts: WindowTable, accumulated: Accumulated, context: IntervalC
     return found
 
 
-def encoded_parts(parts: WindowTable, accumulated: Accumulated) -> pa.RecordBatch:
-    """Encode the parts in their order, as a segment has them."""
-    kept = list(map(of_numbers, parts.kept))
-    if parts.as_values().any():
-        rows = [kept_of(accumulated.reducers, each) for each in accumulated.accumulators(parts)]
-        kept = [_stored(column) for column in zip(*rows, strict=True)]
-    columns = {name: of_numbers(parts[SESSION.index(name)]) for name in ("start", "end", "due", "count")}
-    columns |= {f"kept{number}": column for number, column in enumerate(kept)}
-    return segment_lines(parts.key_hashes, parts.keys, columns)
-
-
 def decoded_parts(table: pa.RecordBatch, reducers: Reducers) -> WindowTable:
     """Decode the parts of a segment; arrays may be read-only."""
+    if segment.SAME in (table.schema.metadata or {}):
+        return WindowTable.decode(table, SESSION)
+    # 0.1.0 stored accumulators by part of the reducers, as numbers or pickled.
     key_hashes, keys, *columns = table.columns
     starts, ends, due, counts = (cast(Numbers, numbers_in(column)) for column in columns[:4])
-    return session_parts(key_hashes, keys, [starts, ends, counts, due], list(map(_loaded, columns[4:])), reducers)
+    decoded = WindowTable(key_hashes, keys, [starts, ends, counts, due], columns[4:])
+    if all(pa.types.is_int64(column.type) for column in columns[4:]):
+        return decoded
+    rows = zip(zip(*map(_loaded, columns[4:]), strict=True), counts.tolist(), strict=True)
+    return valued_parts(decoded, [reducers.accumulator(kept, count) for kept, count in rows], reducers)
 
 
-def _stored(values: Sequence[object]) -> pa.Array:
-    numbers = whole_numbers(values)
-    return pa.array(list(map(dumps, values)), pa.large_binary()) if numbers is None else of_numbers(numbers)
+def valued_parts(parts: WindowTable, accumulators: Sequence[object], reducers: Reducers) -> WindowTable:
+    """The parts with these accumulators as their contents."""
+    nothing = [pa.nulls(len(parts)) for _ in reducers.kept]
+    values = objects_of([(accumulator,) for accumulator in accumulators])
+    return WindowTable(parts.key_hashes, parts.keys, parts.numbers, nothing, values)
 
 
-def _loaded(column: pa.Array) -> Kept:
-    if pa.types.is_int64(column.type):
-        return cast(Kept, numbers_in(column))
-    return objects_of([loads(data) for data in column.to_pylist()])
+def _loaded(column: pa.Array) -> list[object]:
+    values = column.to_pylist()
+    return values if pa.types.is_int64(column.type) else list(map(loads, values))

@@ -9,15 +9,13 @@ import numpy as np
 from headrace.lowlevel.columnar.key_columns import Flags, Numbers, first_indices
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
-from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
-from headrace.sdk.operators.vectorized.state.window_table import COUNT, WindowTable
-
-_EMPTY_IS_ZERO = frozenset([Reducer.SUM, Reducer.COUNT])
+from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducers
+from headrace.sdk.operators.vectorized.state.window_table import COUNT, WindowTable, emptied
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulated:
-    """Merges lines: as columns of numbers where the results are exact, else by the CombineFn."""
+    """Merges lines: as columns where they express the results, else by the CombineFn."""
 
     reducers: Reducers
     combine: AnyCombineFn
@@ -60,24 +58,25 @@ class Accumulated:
         target.kept = self.reducers.reduced(groups[~chosen], count, numbers.kept)
         if chosen.any():
             self._merge_values(target, parts.where(chosen), groups[chosen], context)
-        for column in target.kept:
-            column[by_value | (target[COUNT] == 0)] = 0
+        nothing = by_value | (target[COUNT] == 0)
+        if nothing.any():
+            target.kept = [emptied(column, nothing) for column in target.kept]
 
     def _by_value(self, parts: WindowTable, groups: Numbers, count: int) -> Flags:
         """Which groups are merged by the CombineFn: a part has a Python value, or a sum might not fit into 64 bits."""
-        found = np.zeros(count, np.bool_)
-        found[groups[parts.as_values()]] = True
+        found, as_values = np.zeros(count, np.bool_), parts.as_values()
+        found[groups[as_values]] = True
         if self.reducers.bound(parts.kept) >= LARGEST_SUM:
-            for index, column in zip(self.reducers.kept, parts.kept, strict=True):
-                if self.reducers.parts[index].adds:
-                    sizes = np.bincount(groups, np.abs(column.astype(np.float64)), count)
+            for numbers in self.reducers.summed(parts.kept):
+                if numbers is not None:
+                    sizes = np.bincount(groups[~as_values], np.abs(numbers.astype(np.float64)), count)
                     found |= sizes >= LARGEST_SUM // 2
         return found
 
     def _merge_values(self, target: WindowTable, parts: WindowTable, groups: Numbers, context: IntervalContext) -> None:
         values = np.full(len(target), None, object)
         members: dict[int, list[object]] = {}
-        for group, accumulator in zip(groups.tolist(), self.accumulators(parts), strict=True):
+        for group, accumulator in zip(groups.tolist(), parts.accumulators(self.reducers), strict=True):
             members.setdefault(group, []).append(accumulator)
         for group, parts_of_group in members.items():
             try:
@@ -88,15 +87,6 @@ class Accumulated:
                 raise context.failed(error, target.keys[group].as_py()) from error
         target.values = values
 
-    def accumulators(self, lines: WindowTable) -> list[object]:
-        """The accumulators of the CombineFn, one for each line; meaningless for a line with a `COUNT` of 0."""
-        made = self.reducers.accumulators(lines.kept, lines[COUNT])
-        if lines.values is None:
-            return made
-        return [
-            number if value is None else value[0] for number, value in zip(made, lines.values.tolist(), strict=True)
-        ]
-
     def results(self, lines: WindowTable, context: IntervalContext) -> list[object]:
         """The outputs of the CombineFn, one for each line; a line with a `COUNT` of 0 gives the output for no elements.
 
@@ -104,7 +94,7 @@ class Accumulated:
         """
         made: list[object] = []
         counts, keys = lines[COUNT].tolist(), lines.keys.to_pylist()
-        for key, count, accumulator in zip(keys, counts, self.accumulators(lines), strict=True):
+        for key, count, accumulator in zip(keys, counts, lines.accumulators(self.reducers), strict=True):
             try:
                 made.append(self.combine.extract_output(accumulator if count else self.combine.create_accumulator()))
             except Exception as error:
@@ -112,8 +102,8 @@ class Accumulated:
         return made
 
     def only_values(self, lines: WindowTable) -> Flags:
-        """Which lines have results that columns of numbers do not express: bool, one entry for each line."""
+        """Which lines have results that columns do not express: bool, one entry for each line."""
+        if not self.reducers.has_results(lines.kept):
+            return np.ones(len(lines), np.bool_)
         found = lines.as_values()
-        if not _EMPTY_IS_ZERO.issuperset(self.reducers.parts):
-            found |= lines[COUNT] == 0
-        return found
+        return found if self.reducers.has_outputs_of_none(lines.kept) else found | (lines[COUNT] == 0)

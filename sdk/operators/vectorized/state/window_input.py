@@ -18,6 +18,7 @@ from headrace.lowlevel.records.late_data import Dropped, is_closed
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.blocks_by_key import key_hashes_of, keys_of, keys_of_records
+from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.combining.combine_buffer import Lifted
 from headrace.sdk.operators.grouping.window_assignment import LiftedNamespaces
 from headrace.sdk.operators.vectorized.state.window_table import END, FRESH, START, WindowTable, objects_of
@@ -115,16 +116,15 @@ class ArrivalTables:
     namespaces: LiftedNamespaces
     size: int | None
     """Length of a window, microseconds; None for the global window."""
-    width: int
-    """Number of columns that reducers keep."""
+    reducers: Reducers
     one_pane: bool
     """Whether windows have one pane; lines then have only the columns of `ONE_PANE`."""
 
     def of(self, blocks: Sequence[Block], context: IntervalContext, closed_until: int) -> Arrivals:
         """The arrivals in windows that end after `closed_until`, microseconds UTC; others are dropped."""
         made = [self._of_block(block) for block in blocks]
-        none = WindowTable.empty(self.width).without_panes()
-        lines = WindowTable.joined([none, *(table for table, _ in made)], self.width)
+        none = WindowTable.empty(len(self.reducers.kept)).without_panes()
+        lines = WindowTable.joined([none, *(table for table, _ in made)], self.reducers)
         lost = np.concatenate([np.empty(0, np.int64), *(lost for _, lost in made)])
         number = np.repeat(np.arange(len(made)), [len(table) for table, _ in made])
         late = is_closed(lines[END], closed_until)
@@ -147,7 +147,7 @@ class ArrivalTables:
         where = of_numbers(indices)
         starts = np.full(len(ends), MIN_TIMESTAMP) if self.size is None else ends - self.size
         counts = shape.counts(table)[indices]
-        kept = [column[indices] for column in shape.kept(table)]
+        kept = [column.take(where) for column in shape.kept(table)]
         lines = WindowTable(key_hashes.take(where), keys.take(where), [starts, ends, counts], kept)
         return lines, np.where(is_last, counts, 0)
 
@@ -164,7 +164,7 @@ class ArrivalTables:
         columns = np.array(found, np.int64).reshape(-1, 5).T
         where = of_numbers(columns[0])
         key_hashes, keys = key_hashes_of(block).take(where), keys_of(block).take(where)
-        kept = [np.zeros(len(found), np.int64) for _ in range(self.width)]
+        kept = [pa.nulls(len(found)) for _ in self.reducers.kept]
         return WindowTable(key_hashes, keys, list(columns[1:4]), kept, objects_of(accumulators)), columns[4]
 
 

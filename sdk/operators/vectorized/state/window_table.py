@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headrace.lowlevel.class_lookup import dumps, loads
@@ -16,6 +17,7 @@ from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnar.key_columns import ENCODED, Flags, Numbers, dense, numbered
 from headrace.lowlevel.state import segment
 from headrace.lowlevel.vectorized.segment_store import Table, segment_lines
+from headrace.sdk.operators.combining.aggregates import Reducers
 
 NAMES = ("start", "end", "count", "fresh", "index", "nonspeculative", "flags", "age", "wake")
 START, END, COUNT, FRESH, INDEX, NONSPECULATIVE, FLAGS, AGE, WAKE = range(len(NAMES))
@@ -95,17 +97,17 @@ class WindowTable(Table):
     """The key's encoding: of type `ENCODED`, without nulls."""
     numbers: list[Numbers]
     """The columns of `NAMES`, or only those of `ONE_PANE`, or those of `SESSION`: int64."""
-    kept: list[Numbers]
-    """The columns that reducers keep: int64."""
+    kept: list[pa.Array]
+    """The columns that reducers keep; null, or anything, for lines without elements or with an entry in `values`."""
     values: NDArray[np.object_] | None = None
-    """Accumulators that numbers do not express: Python objects, each in a tuple of one, and None for other lines; None
+    """Accumulators that columns do not express: Python objects, each in a tuple of one, and None for other lines; None
     instead of an array if there are no such accumulators."""
 
     @classmethod
     def empty(cls, width: int) -> WindowTable:
         """A table without lines; `width` is the number of columns that reducers keep."""
         none = np.empty(0, np.int64)
-        return cls(pa.nulls(0, KEY_HASH), pa.nulls(0, ENCODED), [none] * len(NAMES), [none] * width)
+        return cls(pa.nulls(0, KEY_HASH), pa.nulls(0, ENCODED), [none] * len(NAMES), [pa.nulls(0)] * width)
 
     def __getitem__(self, column: int) -> Numbers:
         return self.numbers[column]
@@ -130,15 +132,16 @@ class WindowTable(Table):
 
     def clear(self, chosen: Flags) -> None:
         """Delete the contents of the lines where `chosen` is True."""
-        for column in (self[COUNT], *self.kept):
-            column[chosen] = 0
+        self[COUNT][chosen] = 0
+        if chosen.any():
+            self.kept = [emptied(column, chosen) for column in self.kept]
         if self.values is not None:
             self.values[chosen] = None
 
     def taken(self, indices: Numbers) -> WindowTable:
         """A copy of the lines at these indices."""
         where = of_numbers(indices)
-        numbers, kept = ([column.take(indices) for column in columns] for columns in (self.numbers, self.kept))
+        numbers, kept = [column.take(indices) for column in self.numbers], [column.take(where) for column in self.kept]
         values = None if self.values is None else self.values[indices]
         return WindowTable(self.key_hashes.take(where), self.keys.take(where), numbers, kept, values)
 
@@ -197,7 +200,7 @@ class WindowTable(Table):
             metadata: Added to the metadata of the Arrow schema.
         """
         columns, same = encoded_numbers({name: self.numbers[index] for name, index in stored.items()})
-        columns |= {f"kept{index}": of_numbers(column) for index, column in enumerate(self.kept)}
+        columns |= {f"kept{index}": column for index, column in enumerate(self.kept)}
         if self.values is not None and self.as_values().any():
             columns[_VALUE] = pa.array(list(map(_dumped, self.values.tolist())), pa.large_binary())
         if same.get(NAMES[WAKE]) == NEVER:
@@ -212,21 +215,32 @@ class WindowTable(Table):
         # `encode` leaves the column out if no line waits for a wall time, which is the common case.
         same: dict[str, int] = {NAMES[WAKE]: NEVER, **json.loads((table.schema.metadata or {})[segment.SAME])}
         numbers = decoded_numbers(table, names, same)
-        kept = [cast(Numbers, numbers_in(table.column(name))) for name in stored if name.startswith("kept")]
-        values = objects_of(list(map(_loaded, table.column(_VALUE).to_pylist()))) if _VALUE in stored else None
-        return cls(table.column(0), table.column(1), numbers, kept, values)
+        kept = [table.column(name) for name in stored if name.startswith("kept")]
+        decoded = cls(table.column(0), table.column(1), numbers, kept)
+        if _VALUE in stored:
+            decoded.values = objects_of(list(map(_loaded, table.column(_VALUE).to_pylist())))
+            # 0.1.0 stored zeros.
+            decoded.kept = [emptied(column, decoded.as_values()) for column in kept]
+        return decoded
 
     @classmethod
-    def joined(cls, parts: Sequence[WindowTable], width: int) -> WindowTable:
-        """Concatenate tables that have the same columns, in their order; `width` is that of `empty`, if there are none.
+    def joined(cls, parts: Sequence[WindowTable], reducers: Reducers | None) -> WindowTable:
+        """Concatenate tables that have the same columns, in their order.
 
+        Contents whose columns are of other types than those of the first part that has any become accumulators.
         The result is one of `parts` if no other one has lines.
+
+        Args:
+            parts: The tables.
+            reducers: The reducers that keep the contents; None if there are none, or if all contents are of one type.
         """
         parts = [part for part in parts if len(part)] or parts[:1]
         if not parts:
-            return cls.empty(width)
+            return cls.empty(0 if reducers is None else len(reducers.kept))
         if len(parts) == 1:
             return parts[0]
+        if reducers is not None:
+            parts = _alike(parts, reducers)
         values = None
         if any(part.values is not None for part in parts):
             nothing = (np.full(len(part), None, object) if part.values is None else part.values for part in parts)
@@ -235,9 +249,41 @@ class WindowTable(Table):
             pa.concat_arrays([part.key_hashes for part in parts]),
             pa.concat_arrays([part.keys for part in parts]),
             [np.concatenate(columns) for columns in zip(*(part.numbers for part in parts), strict=True)],
-            [np.concatenate(columns) for columns in zip(*(part.kept for part in parts), strict=True)],
+            list(map(pa.concat_arrays, zip(*(part.kept for part in parts), strict=True))),
             values,
         )
+
+    def accumulators(self, reducers: Reducers) -> list[object]:
+        """The accumulators of the CombineFn, one for each line; meaningless for a line with a `COUNT` of 0."""
+        made = reducers.accumulators(self.kept, self[COUNT])
+        if self.values is None:
+            return made
+        return [number if value is None else value[0] for number, value in zip(made, self.values.tolist(), strict=True)]
+
+
+def _alike(parts: Sequence[WindowTable], reducers: Reducers) -> Sequence[WindowTable]:
+    """The tables with columns of contents of the same types."""
+    kinds = [[column.type for column in part.kept] for part in parts]
+    known = [kind for kind in kinds if pa.null() not in kind]
+    if len(known) == len(kinds) and all(kind == known[0] for kind in known):
+        return parts
+    wanted = known[0] if known else kinds[0]
+    return [
+        part if kind == wanted else _as_values(part, wanted, reducers) for part, kind in zip(parts, kinds, strict=True)
+    ]
+
+
+def _as_values(part: WindowTable, kinds: Sequence[pa.DataType], reducers: Reducers) -> WindowTable:
+    """The table with its contents as accumulators, and with columns of these types that have nothing."""
+    held = zip(part.accumulators(reducers), part[COUNT].tolist(), strict=True)
+    values = objects_of([(accumulator,) if count else None for accumulator, count in held])
+    kept = [pa.nulls(len(part), kind) for kind in kinds]
+    return WindowTable(part.key_hashes, part.keys, part.numbers, kept, values)
+
+
+def emptied(column: pa.Array, chosen: Flags) -> pa.Array:
+    """The column with nulls where `chosen` is True."""
+    return pc.if_else(of_numbers(chosen), pa.scalar(None, column.type), column)
 
 
 def objects_of(values: Sequence[object]) -> NDArray[np.object_]:

@@ -18,9 +18,12 @@ from headrace.lowlevel.time import SECOND
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.local import LocalRunner, Scheduler
+from headrace.sdk.combinefns.numeric import SumFn
 from headrace.sdk.compiler import execution_strategy
+from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.vectorized.column_grouping import ColumnGrouping
 from headrace.sdk.operators.vectorized.state.segment_formats import WindowFormat
+from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_table import NEVER, WAKE, WindowTable
 from headrace.testing.test_stream import TestStream
 from headrace.transforms import trigger, window
@@ -123,7 +126,11 @@ def test_a_successor_fires_what_waits(
 
 def test_lines_that_wait_for_nothing_do_not_say_so() -> None:
     rows, keys = pa.array([bytes(16)], pa.binary(16)), pa.array([b"key"], pa.large_binary())
-    table = WindowFormat().encode(WindowTable(rows, keys, [np.array([7])] * 3, []).with_panes())
+    sums = reducers_of(SumFn())
+    assert sums is not None
+    table = WindowFormat(Accumulated(sums, SumFn())).encode(
+        WindowTable(rows, keys, [np.array([7])] * 3, []).with_panes()
+    )
     assert "wake" not in {*table.schema.names, *json.loads(table.schema.metadata[b"same"])}
     assert WindowTable.decode(table)[WAKE].tolist() == [NEVER]
 
