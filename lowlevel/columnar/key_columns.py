@@ -22,14 +22,19 @@ _SPARSE = 4
 
 
 def is_key_column(column: pa.Array) -> bool:
-    """Whether equal values of the column are the same key: true for text, integers and booleans without nulls.
+    """Whether equal values of the column are the same key; nulls are the key None.
 
-    >>> is_key_column(pa.array(["a"])), is_key_column(pa.array([1, None])), is_key_column(pa.array([0.0]))
-    (True, False, False)
+    >>> is_key_column(pa.array([1, None])), is_key_column(pa.array([-0.0])), is_key_column(pa.array([[1]]))
+    (True, True, False)
     """
-    kind = column.type
-    exact = is_text(column) or pa.types.is_integer(kind)
-    return bool((exact or pa.types.is_boolean(kind)) and not column.null_count)
+    kind, types = column.type, pa.types
+    return bool(
+        (types.is_primitive(kind) and not types.is_float16(kind) and not types.is_interval(kind))
+        or types.is_decimal128(kind)
+        or types.is_null(kind)
+        or is_text(column)
+        or kind in (pa.binary(), pa.large_binary())
+    )
 
 
 def is_text(column: pa.Array) -> bool:
@@ -38,8 +43,8 @@ def is_text(column: pa.Array) -> bool:
 
 
 def is_direct(column: pa.Array) -> bool:
-    """Whether equal keys have equal encodings in this column: false for booleans, as True equals 1."""
-    return not pa.types.is_boolean(column.type)
+    """Whether equal keys have equal encodings in this column, as text and whole numbers have; True equals 1."""
+    return (is_text(column) or bool(pa.types.is_integer(column.type))) and not column.null_count
 
 
 def numbered(columns: Sequence[pa.Array]) -> Numbers:
@@ -64,7 +69,11 @@ def numbered(columns: Sequence[pa.Array]) -> Numbers:
 def _codes(column: pa.Array) -> Numbers:
     if pa.types.is_null(column.type):
         return np.zeros(len(column), np.int64)
-    encoded = column.dictionary_encode()
+    if pa.types.is_floating(column.type):
+        # As in keys, -0.0 is 0.0, and NaN is NaN.
+        column = pc.if_else(pc.equal(column, 0), pa.scalar(0.0, column.type), column)
+        column = pc.if_else(pc.is_nan(column), pa.scalar(np.nan, column.type), column)
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode("encode")
     return numbers_in(encoded.indices).astype(np.int64)
 
 
@@ -167,8 +176,8 @@ class TupleKeys:
         return keys if keys.encoded(columns).to_pylist() == [encoded] else None
 
     def fits(self, columns: Sequence[pa.Array]) -> bool:
-        """Whether keys with these columns as fields have this encoding. Columns are text or integers."""
-        letters = [_LETTERS[str] if is_text(column) else _LETTERS[int] for column in columns]
+        """Whether keys with these columns as fields have this encoding."""
+        letters = [_LETTERS[str] if is_text(column) else _LETTERS[int] for column in columns if is_direct(column)]
         return tuple(letters) == self.letters
 
     @property

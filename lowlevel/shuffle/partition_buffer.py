@@ -85,6 +85,8 @@ class ColumnBuffer:
         numbers = numbered(columns)
         first_rows = of_numbers(first_indices(numbers, int(numbers.max()) + 1))
         hashed_keys = hash_keys(self._keys(key, columns, batch.table.take(first_rows), first_rows))
+        if len(dict(hashed_keys)) < len(hashed_keys):
+            numbers, hashed_keys = _merged(numbers, hashed_keys)
         positions = intervals.indices_of([key_hash for _, key_hash in hashed_keys])
         order = np.argsort(positions, kind="stable")
         return self._blocks(batch, numbers, hashed_keys, positions, order, intervals)
@@ -133,6 +135,13 @@ class ColumnBuffer:
                 records,
             )
             yield interval, block
+
+
+def _merged(numbers: Numbers, hashed_keys: list[tuple[bytes, bytes]]) -> tuple[Numbers, list[tuple[bytes, bytes]]]:
+    """The number of each row's key and the keys, if several values of the columns have the same encoding."""
+    new: dict[tuple[bytes, bytes], int] = {}
+    renumbered = np.array([new.setdefault(hashed, len(new)) for hashed in hashed_keys], np.int64)
+    return renumbered[numbers], list(new)
 
 
 _SHIP_AT = 100_000

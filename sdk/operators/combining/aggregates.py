@@ -18,6 +18,7 @@ from headrace.sdk.combinefns.composite import SkippingMarks, TupleCombineFn
 from headrace.sdk.combinefns.exact_sums import PARTS, exact_sums, rounded_sums, sum_of_parts, sums_of_one
 from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.operators.combining.ordered_columns import is_ordered, of_unscaled, unscaled, with_order
+from headrace.sdk.operators.combining.value_columns import plain, widest
 
 LARGEST_SUM = 1 << 62
 """Bound from which on sums are computed with Python ints, which do not overflow, instead of int64."""
@@ -54,7 +55,7 @@ class Reducer(Enum):
         """What is kept of each value: a column of one entry for each; None if columns do not express it."""
         if values.null_count:
             return None
-        values = _widest(values)
+        values = widest(plain(values))
         if self in (Reducer.MAX, Reducer.MIN):
             return values if is_ordered(values.type) else None
         if self.adds:
@@ -130,19 +131,6 @@ def values_of_kept(kept: pa.Array) -> list[object]:
 
 
 _SET = frozenset([Reducer.COUNT, Reducer.ANY, Reducer.ALL])
-
-
-def _widest(values: pa.Array) -> pa.Array:
-    """The values in the widest type of the same Python values, so that columns of several batches can be joined."""
-    kind, types = values.type, pa.types
-    if types.is_dictionary(kind):
-        return _widest(values.dictionary_decode())
-    if types.is_integer(kind) and kind != pa.uint64():
-        return values.cast(pa.int64())
-    wider = {pa.float32(): pa.float64(), pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
-    if types.is_decimal128(kind):
-        return values.cast(pa.decimal128(38, kind.scale))
-    return values.cast(wider.get(kind, kind))
 
 
 def _addends(values: pa.Array) -> pa.Array | None:

@@ -15,9 +15,9 @@ from headrace.lowlevel.columnar.key_columns import Numbers, dense, first_indices
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSchema
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import stored_as
-from headrace.sdk.expressions.element_schema import Single, Tuple
+from headrace.sdk.expressions.element_schema import Single
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducers
-from headrace.sdk.operators.combining.ordered_columns import column_of
+from headrace.sdk.operators.combining.value_columns import column_of, key_columns, plain, widest
 from headrace.sdk.windows.slices import Slices
 
 MOST_ELEMENTS = 100_000
@@ -175,8 +175,8 @@ def _addends_of_columns(batch: ColumnBatch, reducers: Reducers) -> Addends | Non
     key, value = batch.shape.part(0), batch.shape.part(1)
     if key is None or value is None or not key.columns():
         return None
-    keys = [batch.table.column(place) for place in key.columns()]
-    if not all(map(is_key_column, keys)) and not _is_none(keys):
+    keys = [plain(batch.table.column(place)) for place in key.columns()]
+    if not all(map(is_key_column, keys)):
         return None
     if reducers.of_tuples and not _has_width(value, len(reducers.parts)):
         return None
@@ -188,12 +188,7 @@ def _addends_of_columns(batch: ColumnBatch, reducers: Reducers) -> Addends | Non
             return None
         values.append(column)
     places = {place: number for number, place in enumerate(key.columns())}
-    return Addends(key.moved(places), list(map(_wide, keys)), values, batch.times)
-
-
-def _is_none(keys: Sequence[pa.Array]) -> bool:
-    """Whether all keys are None, as those of a global combine are."""
-    return len(keys) == 1 and bool(pa.types.is_null(keys[0].type))
+    return Addends(key.moved(places), list(map(widest, keys)), values, batch.times)
 
 
 def _has_width(value: ValueSchema, width: int) -> bool:
@@ -201,24 +196,16 @@ def _has_width(value: ValueSchema, width: int) -> bool:
     return value.part(width - 1) is not None and value.part(width) is None
 
 
-def _wide(column: pa.Array) -> pa.Array:
-    """The column in the widest type of its kind, so that columns of different batches can be concatenated."""
-    if pa.types.is_string(column.type):
-        return column.cast(pa.large_string())
-    return column.cast(pa.int64()) if pa.types.is_signed_integer(column.type) else column
-
-
 def _addends_of_pairs(
     pairs: Sequence[tuple[object, object]], timestamps: Sequence[int], reducers: Reducers
 ) -> Addends | None:
     """The elements of Python pairs (key, value); None if keys or values cannot be combined as columns.
 
-    Keys must be of one type: str, int of 64 bits, None, or tuples of str and int of one length. Values must be such
-    that `column_of` has a column of them, or tuples of these if the reducers are of tuples. `timestamps` are
-    microseconds UTC.
+    Keys and values must be such that `column_of` has a column of them, or tuples of one length of these; values only if
+    the reducers are of tuples. `timestamps` are microseconds UTC.
     """
     # `zip(*pairs)` would make an iterator for each of them.
-    found = _key_columns(list(map(itemgetter(0), pairs)))
+    found = key_columns(list(map(itemgetter(0), pairs)))
     if found is None:
         return None
     payloads = list(map(itemgetter(1), pairs)) if reducers.kept else []
@@ -237,30 +224,3 @@ def _addends_of_pairs(
         values.append(kept)
     key, columns = found
     return Addends(key, columns, values, np.fromiter(timestamps, np.int64, len(timestamps)))
-
-
-def _key_columns(keys: Sequence[object]) -> tuple[ValueSchema, list[pa.Array]] | None:
-    kinds = set(map(type, keys))
-    if kinds == {tuple}:
-        tuples = cast("Sequence[tuple[object, ...]]", keys)
-        width = len(tuples[0])
-        if not width or set(map(len, tuples)) != {width}:
-            return None
-        columns = [_key_column(items) for items in zip(*tuples, strict=True)]
-        found = [column for column in columns if column is not None]
-        return (Tuple(tuple(map(Single, range(width)))), found) if len(found) == width else None
-    if kinds == {type(None)}:
-        return Single(0), [pa.nulls(len(keys))]
-    column = _key_column(keys)
-    return None if column is None else (Single(0), [column])
-
-
-def _key_column(keys: Sequence[object]) -> pa.Array | None:
-    kinds = set(map(type, keys))
-    try:
-        if kinds == {str}:
-            return pa.array(keys, pa.large_string())
-        return pa.array(keys, pa.int64()) if kinds == {int} else None
-    except (UnicodeEncodeError, OverflowError):
-        # The text has a lone surrogate, or the number has more than 64 bits.
-        return None

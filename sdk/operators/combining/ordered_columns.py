@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import date, timedelta
-from decimal import Decimal
-from typing import cast
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -93,48 +90,3 @@ def of_unscaled(numbers: Numbers, kind: pa.DataType) -> pa.Array:
     """
     words = np.stack([numbers, numbers >> 63], 1).astype(np.int64)
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(words)])
-
-
-def column_of(values: Sequence[object]) -> pa.Array | None:
-    """Python values of one type as a column of which the same values can be made again; None for others.
-
-    >>> column_of([1.5, 2.0]).type, column_of([1, 2.5]), column_of([1 << 63])
-    (DataType(double), None, None)
-    """
-    kinds = set(map(type, values))
-    kind = _TYPES.get(next(iter(kinds))) if len(kinds) == 1 else None
-    try:
-        if kind in (pa.int64(), pa.float64()):
-            return of_numbers(
-                np.fromiter(cast("Sequence[int]", values), np.int64 if kind == pa.int64() else np.float64, len(values))
-            )
-        if kinds == {Decimal}:
-            return _decimals(cast("Sequence[Decimal]", values))
-        return None if kind is None else pa.array(values, kind)
-    except (OverflowError, UnicodeEncodeError, pa.ArrowInvalid):
-        # The number has more than 64 bits, or the text a lone surrogate.
-        return None
-
-
-def _decimals(values: Sequence[Decimal]) -> pa.Array | None:
-    """Decimals with one number of decimal places: others would not be the same again."""
-    exponents = {value.as_tuple().exponent for value in values}
-    exponent = exponents.pop()
-    negative_zero = any(not value and value.is_signed() for value in values)
-    if exponents or negative_zero or not isinstance(exponent, int) or not -_DIGITS < exponent <= 0:
-        return None
-    return pa.array(values, pa.decimal128(_DIGITS, -exponent))
-
-
-_DIGITS = 38
-_TYPES: dict[type, pa.DataType] = {
-    int: pa.int64(),
-    float: pa.float64(),
-    bool: pa.bool_(),
-    str: pa.large_string(),
-    bytes: pa.large_binary(),
-    date: pa.date32(),
-    timedelta: pa.duration("us"),
-    Decimal: pa.decimal128(_DIGITS, 0),
-}
-"""Type of Python values -> type of their column."""

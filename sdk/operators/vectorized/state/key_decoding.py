@@ -11,6 +11,7 @@ from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.columnar.key_columns import TupleKeys, first_indices, numbered, plain_keys
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple
+from headrace.sdk.operators.combining.value_columns import key_columns
 
 
 class Keys(NamedTuple):
@@ -42,6 +43,8 @@ def decoded(encoded: pa.Array, coder: KeyCoder) -> Keys | list[object]:
         indices = of_numbers(numbers)
         return Keys(columns.shape, [column.take(indices) for column in columns.columns])
     distinct = list(map(coder.decode, firsts.to_pylist()))
+    if (found := key_columns(distinct)) is not None:
+        return Keys(found[0], [column.take(of_numbers(numbers)) for column in found[1]])
     return [distinct[number] for number in numbers.tolist()]
 
 

@@ -1,0 +1,110 @@
+"""What: Python values of one type as columns, and columns in the widest type of the same Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.lowlevel.columnar.arrow_arrays import of_numbers
+from headrace.lowlevel.records.column_batch import ValueSchema
+from headrace.sdk.expressions.element_schema import Single, Tuple
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """The values without a dictionary."""
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
+def widest(values: pa.Array) -> pa.Array:
+    """The values in the widest type of the same Python values, so that columns of several batches can be joined."""
+    kind = values.type
+    if pa.types.is_integer(kind) and kind != pa.uint64():
+        return values.cast(pa.int64())
+    if pa.types.is_decimal128(kind):
+        return values.cast(pa.decimal128(_DIGITS, kind.scale))
+    return values.cast(_WIDER.get(kind, kind))
+
+
+_WIDER = {pa.float32(): pa.float64(), pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+
+
+def column_of(values: Sequence[object], nulls: bool = False) -> pa.Array | None:
+    """Python values of one type as a column of which the same values can be made again; None for others.
+
+    Args:
+        values: The values, at least one.
+        nulls: Whether some may be None.
+
+    >>> column_of([1.5, 2.0]).type, column_of([1, 2.5]), column_of([1 << 63])
+    (DataType(double), None, None)
+    """
+    kinds = set(map(type, values))
+    if nulls and type(None) in kinds:
+        return _with_nulls(values)
+    kind = _TYPES.get(next(iter(kinds))) if len(kinds) == 1 else None
+    try:
+        if kind in (pa.int64(), pa.float64()):
+            dtype = np.int64 if kind == pa.int64() else np.float64
+            return of_numbers(np.fromiter(cast("Sequence[int]", values), dtype, len(values)))
+        if kinds == {Decimal}:
+            return _decimals(cast("Sequence[Decimal]", values))
+        return None if kind is None else pa.array(values, kind)
+    except (OverflowError, UnicodeEncodeError, pa.ArrowInvalid):
+        # The number has more than 64 bits, or the text a lone surrogate.
+        return None
+
+
+def _with_nulls(values: Sequence[object]) -> pa.Array | None:
+    present = [value for value in values if value is not None]
+    if not present:
+        return pa.nulls(len(values))
+    column = column_of(present)
+    if column is None:
+        return None
+    places = np.cumsum([value is not None for value in values]) - 1
+    missing = np.fromiter((value is None for value in values), np.bool_, len(values))
+    return column.take(pc.if_else(of_numbers(missing), pa.scalar(None, pa.int64()), of_numbers(places)))
+
+
+def _decimals(values: Sequence[Decimal]) -> pa.Array | None:
+    """Decimals with one number of decimal places: others would not be the same again."""
+    exponents = {value.as_tuple().exponent for value in values}
+    exponent = exponents.pop()
+    negative_zero = any(not value and value.is_signed() for value in values)
+    if exponents or negative_zero or not isinstance(exponent, int) or not -_DIGITS < exponent <= 0:
+        return None
+    return pa.array(values, pa.decimal128(_DIGITS, -exponent))
+
+
+_DIGITS = 38
+_TYPES: dict[type, pa.DataType] = {
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    str: pa.large_string(),
+    bytes: pa.large_binary(),
+    date: pa.date32(),
+    timedelta: pa.duration("us"),
+    Decimal: pa.decimal128(_DIGITS, 0),
+}
+"""Type of Python values -> type of their column."""
+
+
+def key_columns(keys: Sequence[object]) -> tuple[ValueSchema, list[pa.Array]] | None:
+    """Keys as columns of which the same keys can be made again: those of values, or of the items of plain tuples."""
+    if set(map(type, keys)) != {tuple}:
+        column = column_of(keys, nulls=True)
+        return None if column is None else (Single(0), [column])
+    tuples = cast("Sequence[tuple[object, ...]]", keys)
+    width = len(tuples[0])
+    if not width or set(map(len, tuples)) != {width}:
+        return None
+    columns = [column_of(items, nulls=True) for items in zip(*tuples, strict=True)]
+    found = [column for column in columns if column is not None]
+    return (Tuple(tuple(map(Single, range(width)))), found) if len(found) == width else None

@@ -1,0 +1,170 @@
+"""Columns of every type, combined as columns and one value after the other: the same results, bits and types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.lowlevel.records.column_batch import ColumnBatch, Single, Tuple, ValueSchema, pair
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.time import SECOND
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
+from headrace.sdk.combinefns.composite import TupleCombineFn
+from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
+from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, DefaultTrigger
+from headrace.sdk.windows import FixedWindows, GlobalWindows, SlidingWindows
+from headrace.sdk.windows.windowing import Windowing
+from tests.harness import Element
+from tests.properties.grouping_strategies import Combining, Step, by_columns, by_key, in_order
+
+FLOATS = st.floats(width=64) | st.sampled_from([0.0, -0.0, 0.1, 1e16, -1e16, 1.0, 2.0**-53, 1.7e308, 5e-324])
+DAYS = st.integers(-700_000, 2_900_000)
+TYPES: dict[pa.DataType, st.SearchStrategy[Any]] = {
+    **{kind: st.integers(-100, 100) for kind in (pa.int8(), pa.int16(), pa.int32())},
+    **{kind: st.integers(0, 200) for kind in (pa.uint8(), pa.uint16(), pa.uint32())},
+    pa.int64(): st.integers(-9, 9) | st.sampled_from([(1 << 63) - 1, -(1 << 63), 1 << 61]),
+    pa.uint64(): st.integers(0, 9) | st.sampled_from([(1 << 64) - 1, 1 << 63]),
+    pa.float32(): st.floats(width=32),
+    pa.float64(): FLOATS,
+    pa.bool_(): st.booleans(),
+    pa.decimal128(12, 2): st.decimals(-(10**9), 10**9, places=2, allow_nan=False, allow_infinity=False),
+    pa.decimal128(38, 4): st.decimals(-(10**30), 10**30, places=4, allow_nan=False, allow_infinity=False),
+    pa.date32(): DAYS,
+    pa.timestamp("us", "UTC"): st.integers(-(10**15), 10**15),
+    pa.timestamp("s"): st.integers(-(10**9), 10**9),
+    pa.duration("us"): st.integers(-(10**12), 10**12),
+    pa.string(): st.text(max_size=3),
+    pa.large_string(): st.text(max_size=3),
+    pa.binary(): st.binary(max_size=3),
+    pa.dictionary(pa.int32(), pa.string()): st.sampled_from(["UA", "AA", ""]),
+}
+COMBINERS: list[AnyCombineFn] = [SumFn(), CountCombineFn(), MeanCombineFn(), MaxFn(), MinFn(), AnyFn(), AllFn()]
+WINDOWINGS = [
+    Windowing.of(FixedWindows(10)),
+    Windowing.of(SlidingWindows(10, 4)),
+    Windowing.of(GlobalWindows()),
+    Windowing.of(FixedWindows(10), DefaultTrigger(), AccumulationMode.DISCARDING, allowed_lateness=30),
+    Windowing.of(
+        SlidingWindows(12, 4),
+        AfterWatermark(early=AfterCount(2), late=AfterCount(1)),
+        AccumulationMode.ACCUMULATING,
+        allowed_lateness=30,
+    ),
+]
+
+
+@st.composite
+def columns(draw: st.DrawFn, size: int, nulls: bool) -> pa.Array:
+    """A column of any type, which is a part of a longer one."""
+    kind = draw(st.sampled_from(list(TYPES)))
+    items = TYPES[kind] | st.none() if nulls and draw(st.booleans()) else TYPES[kind]
+    few = draw(st.lists(items, min_size=1, max_size=4))
+    values = draw(st.lists(st.sampled_from(few), min_size=size + 2, max_size=size + 2))
+    return pa.array(values, kind).slice(1, size)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[pa.RecordBatch, ValueSchema, ValueSchema]:
+    """A table with columns of keys, then one of values; and the shapes of both."""
+    size = draw(st.integers(1, 12))
+    width = draw(st.integers(0, 2))
+    keys = [draw(columns(size, True)) for _ in range(max(1, width))]
+    table = pa.record_batch([*keys, draw(columns(size, False))], [f"f{number}" for number in range(len(keys) + 1)])
+    return table, Tuple(tuple(map(Single, range(width)))) if width else Single(0), Single(len(keys))
+
+
+class AsColumns:
+    """Makes batches of columns of elements, which say the number of their rows."""
+
+    def __init__(self, table: pa.RecordBatch, key: ValueSchema, value: ValueSchema) -> None:
+        self.table, self.shape = table, pair(key, value)
+
+    def __call__(self, elements: Sequence[Element]) -> Batch:
+        rows = [number for _, number, _ in elements]
+        times = np.array([time for *_, time in elements], np.int64)
+        return ColumnBatch(self.table.take(pa.array(rows, pa.int64())), times, self.shape)
+
+
+class AsObjects(AsColumns):
+    """The same elements as Python values."""
+
+    def __call__(self, elements: Sequence[Element]) -> Batch:
+        made = super().__call__(elements)
+        return Batch(made.values, made.timestamps)
+
+
+class OneByOne(Combining):
+    """Adds up values by the CombineFn alone."""
+
+    def rewindow(self, windowing: Windowing) -> None:
+        super().rewindow(windowing)
+        self.lift._buffer = None
+
+
+def outcome(combining: Combining, steps: Sequence[Step]) -> object:
+    """The panes of all windows, or the error. Windows that fire in one bundle have no order among each other."""
+    try:
+        combining.run(steps)
+    except Exception as error:
+        return type(error.__cause__ or error), str(error.__cause__ or error)
+    assert not combining.stored()
+    return in_order(combining.panes), combining.counted()
+
+
+@given(
+    st.sampled_from(WINDOWINGS),
+    st.sampled_from(COMBINERS),
+    tables(),
+    st.lists(st.integers(-20, 40), min_size=12, max_size=12),
+    st.lists(st.sampled_from([0, 5, 10, 20, 60]), min_size=1, max_size=3),
+    st.booleans(),
+)
+def test_columns_of_all_types_combine_as_their_values_do(
+    windowing: Windowing,
+    combine: AnyCombineFn,
+    given: tuple[pa.RecordBatch, ValueSchema, ValueSchema],
+    times: list[int],
+    watermarks: list[int],
+    of_tuples: bool,
+) -> None:
+    table, key, value = given
+    if of_tuples:
+        combine, value = TupleCombineFn(combine, CountCombineFn(), MaxFn()), Tuple((value,) * 3)
+    rows = [(None, row, times[row] * SECOND) for row in range(table.num_rows)]
+    each = -(-len(rows) // len(watermarks))
+
+    def steps(make: AsColumns) -> list[Step]:
+        parts = [rows[at * each : (at + 1) * each] for at in range(len(watermarks))]
+        return [Step(part, mark * SECOND, make) for part, mark in zip(parts, sorted(watermarks), strict=True)]
+
+    as_columns, as_objects = AsColumns(table, key, value), AsObjects(table, key, value)
+    expected = outcome(OneByOne(windowing, combine, by_key), steps(as_objects))
+    for way in (by_columns, by_key):
+        assert outcome(Combining(windowing, combine, way), steps(as_columns)) == expected
+        assert outcome(Combining(windowing, combine, way), steps(as_objects)) == expected
+    if len(watermarks) == 1:
+        assert outcome(Combining(windowing, combine, by_columns), steps(as_columns)) == expected
+
+
+@given(
+    st.lists(FLOATS.filter(lambda value: abs(value) < 1e300), min_size=1), st.randoms(use_true_random=False), st.data()
+)
+def test_the_sum_of_floats_does_not_depend_on_order_and_parts(
+    values: list[float], order: Any, data: st.DataObject
+) -> None:
+    sums = SumFn()
+    expected = sums.apply(values)
+    shuffled = [*values]
+    order.shuffle(shuffled)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=3)))
+    parts = [shuffled[low:high] for low, high in zip([0, *cuts], [*cuts, len(values)], strict=True)]
+    assert sums.extract_output(sums.merge_accumulators(sums.add_inputs(0, part) for part in parts)) == expected
+    everything = sums.add_inputs(0, shuffled)
+    for value in shuffled[1:]:
+        everything = sums.remove_input(everything, value)
+    assert sums.extract_output(everything) == shuffled[0]
