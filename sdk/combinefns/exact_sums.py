@@ -10,6 +10,7 @@ places of each group are renormalised (Shewchuk, "Adaptive Precision Floating-Po
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 from itertools import chain
@@ -43,8 +44,8 @@ def parts_of(values: Iterable[float]) -> Parts:
     >>> parts_of([0.1] * 10), parts_of([1e16, 1.0, -1e16]), parts_of([])
     ((1.0, 5.551115123125783e-17), (1.0,), (0.0,))
     """
-    left = list(values)
-    found: list[float] = []
+    given = list(values)
+    left, found = [*given], list[float]()
     try:
         while (part := math.fsum(left)) or not found:
             found.append(part)
@@ -53,7 +54,7 @@ def parts_of(values: Iterable[float]) -> Parts:
                 return (part,)
     except (OverflowError, ValueError):
         # The sum, or one on the way to it, is greater than the largest float; or there are infinities of both signs.
-        return _large_parts(left)
+        return _large_parts(given)
     return tuple(found) if len(found) == 1 or found[-1] else tuple(found[:-1])
 
 
@@ -73,7 +74,7 @@ def _nearest(total: Fraction) -> float:
     try:
         return float(total)
     except OverflowError:
-        return math.copysign(np.finfo(np.float64).max.item(), total)
+        return sys.float_info.max if total > 0 else -sys.float_info.max
 
 
 def rounded(parts: Sequence[float]) -> float:

@@ -26,7 +26,7 @@ def nearest(exact: Fraction) -> float:
     try:
         return float(exact)
     except OverflowError:
-        return math.copysign(INF, exact)
+        return INF if exact > 0 else -INF
 
 
 @given(GROUPED)
