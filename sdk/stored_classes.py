@@ -3,7 +3,7 @@
 What reads a checkpoint comes here by itself for a name that nobody has registered yet: see `headrace.stored`.
 """
 
-from headrace.sdk.combinefns import composite, numeric
+from headrace.sdk.combinefns import composite, exact_sums, numeric
 from headrace.sdk.expressions import element_schema, join_keys
 from headrace.sdk.functions import changelog
 from headrace.sdk.io import dead_letters, timestamps
@@ -31,6 +31,7 @@ MODULES = (
     composite,
     dead_letters,
     element_schema,
+    exact_sums,
     fileio,
     filesystems,
     gate_inputs,

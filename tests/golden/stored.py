@@ -25,6 +25,7 @@ from headrace.lowlevel.topology.nodes import DeadLetter
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.runners.beam.windowings import BeamWindow
 from headrace.sdk.combinefns.composite import GlobalWindowMark
+from headrace.sdk.combinefns.exact_sums import ExactSum
 from headrace.sdk.combinefns.numeric import _Nothing
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Fired, Instant, OrNone
 from headrace.sdk.expressions.join_keys import JoinKey
@@ -100,6 +101,7 @@ INSTANCES: Mapping[str, object] = {
     "Duration": Duration(1.5),
     # Enumerations of the program's; this one is in each process.
     "EnumMember": SafeUUID.safe,
+    "ExactSum": ExactSum((1e16, 1.0)),
     "FieldsKind": FieldsKind.TUPLE,
     "FieldsShape": Fields(("a",), (Single(1),), FieldsKind.ROW),
     "FileLine": FileLine("/in", 7, "text"),
