@@ -18,7 +18,7 @@ from headrace.sdk.combinefns.composite import SkippingMarks, TupleCombineFn
 from headrace.sdk.combinefns.exact_sums import PARTS, exact_sums, rounded_sums, sum_of_parts, sums_of_one
 from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.operators.combining.ordered_columns import is_ordered, of_unscaled, unscaled, with_order
-from headrace.sdk.operators.combining.value_columns import plain, widest
+from headrace.sdk.operators.combining.value_columns import Columns, widest
 
 LARGEST_SUM = 1 << 62
 """Bound from which on sums are computed with Python ints, which do not overflow, instead of int64."""
@@ -51,11 +51,12 @@ class Reducer(Enum):
         """Whether the kept numbers may grow beyond the values, and overflow."""
         return self in (Reducer.SUM, Reducer.MEAN)
 
-    def lifted(self, values: pa.Array) -> pa.Array | None:
+    def lifted(self, given: Columns) -> pa.Array | None:
         """What is kept of each value: a column of one entry for each; None if columns do not express it."""
-        if values.null_count:
+        values = given.single()
+        if values is None or values.null_count:
             return None
-        values = widest(plain(values))
+        values = widest(values)
         if self in (Reducer.MAX, Reducer.MIN):
             return values if is_ordered(values.type) else None
         if self.adds:

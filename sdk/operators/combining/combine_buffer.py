@@ -15,9 +15,8 @@ from headrace.lowlevel.columnar.key_columns import Numbers, dense, first_indices
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSchema
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import stored_as
-from headrace.sdk.expressions.element_schema import Single
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducers
-from headrace.sdk.operators.combining.value_columns import column_of, key_columns, plain, widest
+from headrace.sdk.operators.combining.value_columns import Columns, columns_of, plain, widest
 from headrace.sdk.windows.slices import Slices
 
 MOST_ELEMENTS = 100_000
@@ -160,67 +159,56 @@ def combined(addends: Addends, reducers: Reducers, slices: Slices) -> ColumnBatc
 
 
 def addends_of(batch: Batch, reducers: Reducers) -> Addends | None:
-    """The elements of a batch of pairs (key, value); None if they cannot be combined as columns."""
-    if isinstance(batch, ColumnBatch):
-        return _addends_of_columns(batch, reducers)
-    return _addends_of_pairs(cast("Sequence[tuple[object, object]]", batch.values), batch.timestamps, reducers)
+    """The elements of a batch of pairs (key, value); None if they cannot be combined as columns.
 
-
-def _addends_of_columns(batch: ColumnBatch, reducers: Reducers) -> Addends | None:
-    """The elements of a batch of pairs (key, value); None if their columns cannot be combined.
-
-    Columns can be combined if keys are of types that can be compared as columns or all None, and if the reducers can
-    read the values (see `Reducer.lifted`).
+    They can if keys are of types that can be compared as columns, and if the reducers can read the values.
     """
-    key, value = batch.shape.part(0), batch.shape.part(1)
-    if key is None or value is None or not key.columns():
-        return None
-    keys = [plain(batch.table.column(place)) for place in key.columns()]
-    if not all(map(is_key_column, keys)):
-        return None
-    if reducers.of_tuples and not _has_width(value, len(reducers.parts)):
-        return None
-    values = []
-    for place in reducers.kept:
-        shape = value.part(place) if reducers.of_tuples else value
-        column = reducers.parts[place].lifted(batch.table.column(shape.column)) if isinstance(shape, Single) else None
-        if column is None:
-            return None
-        values.append(column)
-    places = {place: number for number, place in enumerate(key.columns())}
-    return Addends(key.moved(places), list(map(widest, keys)), values, batch.times)
-
-
-def _has_width(value: ValueSchema, width: int) -> bool:
-    """Whether values are tuples of `width` items."""
-    return value.part(width - 1) is not None and value.part(width) is None
-
-
-def _addends_of_pairs(
-    pairs: Sequence[tuple[object, object]], timestamps: Sequence[int], reducers: Reducers
-) -> Addends | None:
-    """The elements of Python pairs (key, value); None if keys or values cannot be combined as columns.
-
-    Keys and values must be such that `column_of` has a column of them, or tuples of one length of these; values only if
-    the reducers are of tuples. `timestamps` are microseconds UTC.
-    """
-    # `zip(*pairs)` would make an iterator for each of them.
-    found = key_columns(list(map(itemgetter(0), pairs)))
+    found = _in_columns(batch, reducers) if isinstance(batch, ColumnBatch) else _in_pairs(batch, reducers)
     if found is None:
         return None
+    key, *items = found
+    values = [reducers.parts[place].lifted(item) for place, item in zip(reducers.kept, items, strict=True)]
+    kept = [column for column in values if column is not None]
+    if len(kept) < len(values):
+        return None
+    places = {place: number for number, place in enumerate(key.shape.columns())}
+    keys = [widest(plain(key.columns[place])) for place in places]
+    times = np.asarray(batch.instants(), np.int64)
+    return Addends(key.shape.moved(places), keys, kept, times) if all(map(is_key_column, keys)) else None
+
+
+def _in_columns(batch: ColumnBatch, reducers: Reducers) -> list[Columns] | None:
+    """The keys, and what each part of the reducers reads; None if that is not columns."""
+    pairs = Columns(batch.shape, batch.table.columns)
+    key, value = pairs.item(0), pairs.item(1)
+    if key is None or value is None or not key.shape.columns():
+        return None
+    if not reducers.of_tuples:
+        return [key, *[value for _ in reducers.kept]]
+    width = len(reducers.parts)
+    items = [item for place in reducers.kept if (item := value.item(place)) is not None]
+    is_alike = value.item(width - 1) is not None and value.item(width) is None
+    return [key, *items] if is_alike and len(items) == len(reducers.kept) else None
+
+
+def _in_pairs(batch: Batch, reducers: Reducers) -> list[Columns] | None:
+    """The same for pairs that are Python values."""
+    pairs = cast("Sequence[tuple[object, object]]", batch.values)
+    # `zip(*pairs)` would make an iterator for each of them.
+    columns: list[Sequence[object]] = [list(map(itemgetter(0), pairs))]
     payloads = list(map(itemgetter(1), pairs)) if reducers.kept else []
-    if payloads and reducers.of_tuples:
-        # The CombineFn accepts or rejects other values.
+    if not reducers.of_tuples:
+        columns += [payloads for _ in reducers.kept]
+    elif payloads:
         tuples = cast("Sequence[tuple[object, ...]]", payloads)
         if set(map(type, payloads)) != {tuple} or set(map(len, tuples)) != {len(reducers.parts)}:
+            # The CombineFn accepts or rejects other values.
             return None
-    values = []
-    for place in reducers.kept:
-        items = cast("Sequence[tuple[object, ...]]", payloads)
-        column = column_of(list(map(itemgetter(place), items)) if reducers.of_tuples else payloads)
-        kept = None if column is None else reducers.parts[place].lifted(column)
-        if kept is None:
+        columns += [list(map(itemgetter(place), tuples)) for place in reducers.kept]
+    found: list[Columns] = []
+    for each in columns:
+        made = columns_of(each)
+        if made is None:
             return None
-        values.append(kept)
-    key, columns = found
-    return Addends(key, columns, values, np.fromiter(timestamps, np.int64, len(timestamps)))
+        found.append(made)
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.records.column_batch import ValueSchema
-from headrace.sdk.expressions.element_schema import Single, Tuple
+from headrace.lowlevel.time import Timestamp
+from headrace.sdk.expressions.element_schema import Instant, Single, Tuple
 
 
 def plain(values: pa.Array) -> pa.Array:
@@ -96,15 +97,48 @@ _TYPES: dict[type, pa.DataType] = {
 """Type of Python values -> type of their column."""
 
 
-def key_columns(keys: Sequence[object]) -> tuple[ValueSchema, list[pa.Array]] | None:
-    """Keys as columns of which the same keys can be made again: those of values, or of the items of plain tuples."""
-    if set(map(type, keys)) != {tuple}:
-        column = column_of(keys, nulls=True)
-        return None if column is None else (Single(0), [column])
-    tuples = cast("Sequence[tuple[object, ...]]", keys)
-    width = len(tuples[0])
-    if not width or set(map(len, tuples)) != {width}:
+class Columns(NamedTuple):
+    """Values as columns."""
+
+    shape: ValueSchema
+    columns: Sequence[pa.Array]
+
+    def single(self) -> pa.Array | None:
+        """The column of values that are those of one column."""
+        return plain(self.columns[self.shape.column]) if isinstance(self.shape, Single) else None
+
+    def item(self, index: int) -> Columns | None:
+        """The items of values that are tuples."""
+        shape = self.shape.part(index)
+        return None if shape is None else Columns(shape, self.columns)
+
+
+def columns_of(values: Sequence[object], first: int = 0) -> Columns | None:
+    """Python values as columns of which the same values can be made again, None among them; None for others.
+
+    Args:
+        values: Values of one type, see `column_of`, or tuples of one length of such values.
+        first: The index of the first column in the shape.
+    """
+    kinds = set(map(type, values))
+    if kinds == {tuple}:
+        return _columns_of_tuples(cast("Sequence[tuple[object, ...]]", values), first)
+    if kinds == {Timestamp}:
+        micros = np.fromiter((cast(Timestamp, value).micros for value in values), np.int64, len(values))
+        return Columns(Instant(first), [of_numbers(micros)])
+    column = column_of(values, nulls=True)
+    return None if column is None else Columns(Single(first), [column])
+
+
+def _columns_of_tuples(values: Sequence[tuple[object, ...]], first: int) -> Columns | None:
+    width = len(values[0])
+    if not width or set(map(len, values)) != {width}:
         return None
-    columns = [column_of(items, nulls=True) for items in zip(*tuples, strict=True)]
-    found = [column for column in columns if column is not None]
-    return (Tuple(tuple(map(Single, range(width)))), found) if len(found) == width else None
+    shapes, columns = list[ValueSchema](), list[pa.Array]()
+    for items in zip(*values, strict=True):
+        found = columns_of(items, first + len(columns))
+        if found is None:
+            return None
+        shapes.append(found.shape)
+        columns += found.columns
+    return Columns(Tuple((*shapes,)), columns)

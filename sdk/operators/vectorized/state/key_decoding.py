@@ -11,7 +11,7 @@ from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.columnar.key_columns import TupleKeys, first_indices, numbered, plain_keys
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple
-from headrace.sdk.operators.combining.value_columns import key_columns
+from headrace.sdk.operators.combining.value_columns import columns_of
 
 
 class Keys(NamedTuple):
@@ -43,8 +43,8 @@ def decoded(encoded: pa.Array, coder: KeyCoder) -> Keys | list[object]:
         indices = of_numbers(numbers)
         return Keys(columns.shape, [column.take(indices) for column in columns.columns])
     distinct = list(map(coder.decode, firsts.to_pylist()))
-    if (found := key_columns(distinct)) is not None:
-        return Keys(found[0], [column.take(of_numbers(numbers)) for column in found[1]])
+    if (found := columns_of(distinct)) is not None:
+        return Keys(found.shape, [column.take(of_numbers(numbers)) for column in found.columns])
     return [distinct[number] for number in numbers.tolist()]
 
 
