@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC
 from functools import lru_cache
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -158,6 +159,10 @@ def to_list(column: pa.Array) -> list[object]:
         return to_list(column.dictionary_decode())
     if pa.types.is_integer(kind) and not column.null_count:
         return cast(list[object], numbers_in(column).tolist())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        items = iter(to_list(column.flatten()))
+        sizes = pc.list_value_length(column).to_pylist()
+        return [None if size is None else list(islice(items, size)) for size in sizes]
     if pa.types.is_time64(kind) and kind.unit == "ns":
         _refuse_nanoseconds(column)
     if not pa.types.is_timestamp(kind):

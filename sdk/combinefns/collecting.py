@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import chain, islice
+from math import copysign
 from operator import itemgetter
 from typing import TypeVar, cast
 
@@ -135,6 +136,8 @@ class ToDictCombineFn(CombineFn[tuple[K, T], dict[K, T], dict[K, T]]):
 class TopCombineFn(_ListCombineFn[T]):
     """Collects the n greatest values, the greatest first; with `reverse` the n least, the least first.
 
+    Of floats, NaN is the greatest.
+
     Args:
         n: Number of values.
         key: Function from a value to the sort key that is compared instead of the value.
@@ -159,8 +162,11 @@ class TopCombineFn(_ListCombineFn[T]):
         """See `CombineFn`."""
         # Sort keys have no common type that declares an order. Without a key, the values themselves are compared.
         key = cast(Callable[[T], int], self._key)
-        choose = heapq.nsmallest if self._reverse else heapq.nlargest
-        return choose(self._n, [*accumulator, *elements], key)
+        choose, values = heapq.nsmallest if self._reverse else heapq.nlargest, [*accumulator, *elements]
+        kinds: set[type] = set(map(type, values))
+        if self._key is None and float in kinds:
+            key = cast(Callable[[T], int], _total_order)
+        return choose(self._n, values, key)
 
 
 @named("Largest")
@@ -283,6 +289,11 @@ class LatestCombineFn(CombineFn[tuple[T, Timestamp], tuple[T | None, Timestamp |
     def extract_output(self, accumulator: tuple[T | None, Timestamp | None]) -> T | None:
         """See `CombineFn`."""
         return accumulator[0]
+
+
+def _total_order(value: object) -> tuple[bool, object, float]:
+    """A sort key by which NaN is greater than all other numbers, and 0.0 greater than -0.0."""
+    return value != value, value, copysign(1, value) if isinstance(value, float) else 1
 
 
 def _require_number(n: int) -> None:

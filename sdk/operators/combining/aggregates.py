@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import cast
+from typing import Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,21 @@ import pyarrow as pa
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers, to_list
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.stored_names import stored_as
+from headrace.sdk.combinefns.collecting import (
+    Largest,
+    LatestCombineFn,
+    Smallest,
+    ToListCombineFn,
+    TopCombineFn,
+    ToSetCombineFn,
+)
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.composite import SkippingMarks, TupleCombineFn
 from headrace.sdk.combinefns.exact_sums import PARTS, exact_sums, rounded_sums, sum_of_parts, sums_of_one
 from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
-from headrace.sdk.operators.combining.ordered_columns import is_ordered, of_unscaled, unscaled, with_order
+from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
+from headrace.sdk.operators.combining.list_reducers import Chosen, Collected, Custom, Distinct, Latest
+from headrace.sdk.operators.combining.ordered_columns import is_ordered, of_unscaled, order_codes, unscaled
 from headrace.sdk.operators.combining.value_columns import Columns, widest
 
 LARGEST_SUM = 1 << 62
@@ -25,13 +35,56 @@ LARGEST_SUM = 1 << 62
 _EXACT_FLOAT = 1 << 53
 
 
+class ColumnReducer(Protocol):
+    """A CombineFn over columns, for many groups at once.
+
+    It keeps one column, or none: what the accumulators hold besides the number of elements, which is kept for each
+    group separately. An entry is null for a group without elements.
+    """
+
+    @property
+    def looks_at_values(self) -> bool:
+        """Whether it keeps a column: the result depends on the values of elements."""
+
+    @property
+    def adds(self) -> bool:
+        """Whether the kept numbers may grow beyond the values, and overflow."""
+
+    def lifted(self, given: Columns) -> pa.Array | None:
+        """What is kept of each value: a column of one entry for each; None if columns do not express it."""
+
+    def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
+        """Combine by group what is kept of values or of parts.
+
+        Args:
+            groups: Group of each entry, from 0 to below `count`: int64.
+            count: Number of groups.
+            kept: One entry for each of `groups`, at least one, in any order, without nulls. The caller must rule out
+                overflow.
+
+        Returns:
+            A column of the same type, one entry for each group; it is arbitrary for a group without entries.
+        """
+
+    def accumulators(self, kept: pa.Array, counts: Numbers) -> list[object]:
+        """The accumulators of the `CombineFn`, one for each group; arbitrary where `kept` is null."""
+
+    def accumulator(self, kept: object, count: int) -> object:
+        """The accumulator of one group, from what is kept of it as a Python value, and its number of elements."""
+
+    def results(self, kept: pa.Array, counts: Numbers) -> pa.Array:
+        """The outputs of the `CombineFn`, one for each group."""
+
+    def has_results(self, kept: pa.Array) -> bool:
+        """Whether columns express the outputs of groups that have elements."""
+
+    def output_of_none(self, kept: pa.Array) -> bool:
+        """Whether `results` gives the output for no elements where `kept` is null."""
+
+
 @stored_as("Reducer")
 class Reducer(Enum):
-    """Vectorized implementations of a CombineFn.
-
-    Every reducer except COUNT keeps one column: what the accumulators hold besides the number of elements, which is
-    kept for each group separately. An entry is null for a group without elements.
-    """
+    """The reducers of sums, counts, means, extremes and votes."""
 
     SUM = SumFn
     COUNT = CountCombineFn
@@ -43,16 +96,16 @@ class Reducer(Enum):
 
     @property
     def looks_at_values(self) -> bool:
-        """Whether the result depends on the values of elements."""
+        """See `ColumnReducer`."""
         return self is not Reducer.COUNT
 
     @property
     def adds(self) -> bool:
-        """Whether the kept numbers may grow beyond the values, and overflow."""
+        """See `ColumnReducer`."""
         return self in (Reducer.SUM, Reducer.MEAN)
 
     def lifted(self, given: Columns) -> pa.Array | None:
-        """What is kept of each value: a column of one entry for each; None if columns do not express it."""
+        """See `ColumnReducer`."""
         values = given.single()
         if values is None or values.null_count:
             return None
@@ -66,21 +119,9 @@ class Reducer(Enum):
         return of_numbers((numbers_in(values) == (self is Reducer.ANY)).astype(np.int64))
 
     def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
-        """Combine by group what is kept of values or of parts.
-
-        Args:
-            groups: Group of each entry, from 0 to below `count`: int64.
-            count: Number of groups.
-            kept: One entry for each of `groups`, in any order, without nulls. The caller must rule out overflow.
-
-        Returns:
-            A column of the same type, one entry for each group; it is arbitrary for a group without entries.
-        """
-        if not len(kept):
-            return pa.nulls(count, kept.type)
+        """See `ColumnReducer`."""
         if self in (Reducer.MAX, Reducer.MIN):
-            greatest = self is Reducer.MAX
-            return with_order(kept, lambda codes: _extremes(groups, count, codes, greatest), greatest)
+            return kept.take(of_numbers(_extremes(groups, count, kept, self is Reducer.MAX)))
         if kept.type == PARTS:
             parts = np.diff(numbers_in(kept.offsets))
             return exact_sums(np.repeat(groups, parts), count, numbers_in(kept.flatten()))
@@ -92,34 +133,34 @@ class Reducer(Enum):
         return of_unscaled(found, kept.type)
 
     def accumulators(self, kept: pa.Array | None, counts: Numbers) -> list[object]:
-        """The accumulators of the `CombineFn`, one for each group, from what is kept and numbers of elements."""
+        """See `ColumnReducer`."""
         sizes = counts.tolist()
         values = sizes if kept is None else values_of_kept(kept)
         return [self.accumulator(value, count) for value, count in zip(values, sizes, strict=True)]
 
     def accumulator(self, kept: object, count: int) -> object:
-        """The accumulator of one group, from its `values_of_kept` and its number of elements."""
+        """See `ColumnReducer`."""
         if self is Reducer.COUNT:
             return count
         return (kept, count) if self is Reducer.MEAN else kept
 
     def results(self, kept: pa.Array, counts: Numbers) -> pa.Array:
-        """The outputs of the `CombineFn`, one for each group."""
+        """See `ColumnReducer`."""
         if self is Reducer.COUNT:
             return of_numbers(counts)
         if self in (Reducer.ANY, Reducer.ALL):
-            return of_numbers((numbers_in(kept.fill_null(0)) > 0) == (self is Reducer.ANY))
+            return of_numbers((numbers_in(kept.cast(pa.int64()).fill_null(0)) > 0) == (self is Reducer.ANY))
         if kept.type == PARTS:
             sums = rounded_sums(kept)
             return of_numbers(sums / counts if self is Reducer.MEAN else sums)
         return _means(numbers_in(kept), counts) if self is Reducer.MEAN else kept
 
     def has_results(self, kept: pa.Array) -> bool:
-        """Whether columns express the outputs: Python divides decimals, by its context."""
+        """See `ColumnReducer`. Python divides decimals, by its context."""
         return not (self is Reducer.MEAN and pa.types.is_decimal(kept.type))
 
     def output_of_none(self, kept: pa.Array) -> bool:
-        """Whether `results` gives the output for no elements where a group has none."""
+        """See `ColumnReducer`."""
         return self in _SET or (self is Reducer.SUM and pa.types.is_integer(kept.type))
 
 
@@ -150,12 +191,15 @@ def _addends(values: pa.Array) -> pa.Array | None:
     return None
 
 
-def _extremes(groups: Numbers, count: int, codes: Numbers, greatest: bool) -> Numbers:
-    """The greatest or least code of each group; that of the first entry for a group without entries."""
-    found = np.full(count, codes[0])
-    found[groups] = codes
+def _extremes(groups: Numbers, count: int, values: pa.Array, greatest: bool) -> Numbers:
+    """The index of a greatest or least value of each group; 0 for a group without values."""
+    codes = order_codes(values, greatest)
+    found = np.full(count, np.iinfo(np.int64).min if greatest else np.iinfo(np.int64).max)
     (np.maximum if greatest else np.minimum).at(found, groups, codes)
-    return found
+    indices = np.zeros(count, np.int64)
+    rows = np.flatnonzero(codes == found[groups])
+    indices[groups[rows]] = rows
+    return indices
 
 
 def _means(sums: Numbers, counts: Numbers) -> pa.Array:
@@ -170,7 +214,7 @@ def _means(sums: Numbers, counts: Numbers) -> pa.Array:
 class Reducers:
     """The reducers of a CombineFn: one reducer, or one for each item of tuples."""
 
-    parts: tuple[Reducer, ...]
+    parts: tuple[ColumnReducer, ...]
     of_tuples: bool
 
     @property
@@ -179,9 +223,12 @@ class Reducers:
         return tuple(place for place, part in enumerate(self.parts) if part.looks_at_values)
 
     def reduced(self, groups: Numbers, count: int, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        """See `Reducer.reduced`; `columns` and the result have one column for each index of `kept`."""
+        """See `ColumnReducer.reduced`; `columns` and the result have one column for each index of `kept`."""
         parts = [self.parts[place] for place in self.kept]
-        return [part.reduced(groups, count, column) for part, column in zip(parts, columns, strict=True)]
+        return [
+            part.reduced(groups, count, column) if len(column) else pa.nulls(count, column.type)
+            for part, column in zip(parts, columns, strict=True)
+        ]
 
     def bound(self, columns: Sequence[pa.Array]) -> int:
         """An upper bound of the absolute value of every sum of 64 bits over all rows of `columns`."""
@@ -200,7 +247,10 @@ class Reducers:
 
     def accumulators(self, columns: Sequence[pa.Array], counts: Numbers) -> list[object]:
         """The accumulators of the `CombineFn`, one for each group."""
-        parts = [part.accumulators(kept, counts) for part, kept in self._of_each(columns)]
+        parts = [
+            to_list(kept) if _is_empty(kept) else part.accumulators(kept, counts)
+            for part, kept in self._of_each(columns)
+        ]
         return list(zip(*parts, strict=True)) if self.of_tuples else parts[0]
 
     def accumulator(self, kept: Sequence[object], count: int) -> object:
@@ -215,15 +265,20 @@ class Reducers:
 
     def has_results(self, columns: Sequence[pa.Array]) -> bool:
         """Whether `results` expresses the outputs of groups that have elements."""
-        return all(part.has_results(kept) for part, kept in self._of_each(columns))
+        return all(_is_empty(kept) or part.has_results(kept) for part, kept in self._of_each(columns))
 
     def has_outputs_of_none(self, columns: Sequence[pa.Array]) -> bool:
         """Whether `results` expresses the outputs of groups that have none."""
         return all(part.output_of_none(kept) for part, kept in self._of_each(columns))
 
-    def _of_each(self, columns: Sequence[pa.Array]) -> list[tuple[Reducer, pa.Array]]:
+    def _of_each(self, columns: Sequence[pa.Array]) -> list[tuple[ColumnReducer, pa.Array]]:
         kept = dict(zip(self.kept, columns, strict=True))
         return [(part, kept.get(place)) for place, part in enumerate(self.parts)]
+
+
+def _is_empty(kept: pa.Array | None) -> bool:
+    """Whether a column has no type yet, as nothing has been kept in it."""
+    return kept is not None and pa.types.is_null(kept.type)
 
 
 def _numbers(column: pa.Array) -> Numbers | None:
@@ -247,5 +302,19 @@ def reducers_of(combine: AnyCombineFn) -> Reducers | None:
     return None if one is None else Reducers((one,), False)
 
 
-def _reducer(combine: object) -> Reducer | None:
-    return next((reducer for reducer in Reducer if reducer.value is type(combine)), None)
+def _reducer(combine: object) -> ColumnReducer | None:
+    if isinstance(combine, VectorizedCombineFn):
+        return Custom(combine)
+    if type(combine) in (TopCombineFn, Largest, Smallest):
+        number, key, least = cast("TopCombineFn[object]", combine).state_arguments().values()
+        return Chosen(cast(int, number), bool(least)) if key is None else None
+    return _REDUCERS.get(type(combine))
+
+
+_REDUCERS: dict[type, ColumnReducer] = {
+    **{reducer.value: reducer for reducer in Reducer},
+    ToListCombineFn: Collected(),
+    ToSetCombineFn: Distinct(),
+    LatestCombineFn: Latest(),
+}
+"""CombineFn -> its reducer, for those without arguments."""

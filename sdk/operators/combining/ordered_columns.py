@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in
 from headrace.lowlevel.columnar.key_columns import Numbers
-
-_LIMITS = np.iinfo(np.int64)
 
 
 def is_ordered(kind: pa.DataType) -> bool:
@@ -30,45 +26,36 @@ def is_ordered(kind: pa.DataType) -> bool:
     )
 
 
-def with_order(column: pa.Array, choose: Callable[[Numbers], Numbers], nan_is_greatest: bool) -> pa.Array:
-    """Choose values by integers that have their order.
+def order_codes(column: pa.Array, nan_is_greatest: bool) -> Numbers:
+    """A number for each value: equal values have equal numbers, and the numbers have the order of the values.
 
     Args:
-        column: At least one value of a type for which `is_ordered` is true; no nulls.
-        choose: Given the integer of each value, gives those of the values that are wanted.
+        column: Values of a type for which `is_ordered` is true; no nulls.
         nan_is_greatest: Whether NaN is the greatest of all floats or the least; -0.0 is less than 0.0.
 
     Returns:
-        The wanted values.
+        int64.
 
-    >>> with_order(pa.array(["b", "a"], pa.large_string()), lambda codes: codes[codes == codes.min()], True).to_pylist()
-    ['a']
+    >>> order_codes(pa.array(["b", "a"], pa.large_string()), True).tolist()
+    [1, 0]
     """
     kind, types = column.type, pa.types
     if kind == pa.float64():
-        bits = numbers_in(column).view(np.int64)
-        nan = _LIMITS.max if nan_is_greatest else _LIMITS.min
-        chosen = choose(np.where(np.isnan(numbers_in(column)), nan, _flipped(bits)))
-        return of_numbers(np.where(chosen == nan, np.nan, _flipped(chosen).view(np.float64)))
+        values, limits = numbers_in(column), np.iinfo(np.int64)
+        bits = values.view(np.int64)
+        # The bits of negative floats are in reverse order.
+        flipped = np.where(bits < 0, bits ^ limits.max, bits)
+        return np.where(np.isnan(values), limits.max if nan_is_greatest else limits.min, flipped)
     if kind == pa.uint64() or types.is_decimal(kind) or types.is_large_string(kind) or types.is_large_binary(kind):
-        return _with_ranks(column, choose)
+        encoded = column.dictionary_encode()
+        order = numbers_in(pc.sort_indices(encoded.dictionary)).astype(np.int64)
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        codes: Numbers = ranks[numbers_in(encoded.indices)]
+        return codes
     if types.is_boolean(kind):
-        return of_numbers(choose(numbers_in(column).astype(np.int64)) != 0)
-    numbers = numbers_in(column.view(pa.int64() if kind.bit_width == 64 else pa.int32()))
-    return of_numbers(choose(numbers.astype(np.int64)).astype(numbers.dtype)).view(kind)
-
-
-def _flipped(bits: Numbers) -> Numbers:
-    """The bits of floats as integers in the order of the floats, and back: those of negative floats are reversed."""
-    return np.where(bits < 0, bits ^ _LIMITS.max, bits)
-
-
-def _with_ranks(column: pa.Array, choose: Callable[[Numbers], Numbers]) -> pa.Array:
-    encoded = column.dictionary_encode()
-    order = numbers_in(pc.sort_indices(encoded.dictionary)).astype(np.int64)
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order))
-    return encoded.dictionary.take(of_numbers(order[choose(ranks[numbers_in(encoded.indices)])]))
+        return numbers_in(column).astype(np.int64)
+    return numbers_in(column.view(pa.int64() if kind.bit_width == 64 else pa.int32())).astype(np.int64)
 
 
 def unscaled(column: pa.Array) -> Numbers | None:

@@ -57,7 +57,7 @@ def obstacle(windowing: Windowing, combine: AnyCombineFn | None, *, takes_back: 
     if combine is None:
         return _obstacle_to_lists(windowing)
     if reducers_of(combine) is None:
-        return f"{combiner_kind(combine)} is not one of sum, count, mean, max and min"
+        return f"{combiner_kind(combine)} does not combine columns (headrace.VectorizedCombineFn)"
     if windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW:
         return "the time of a pane depends on those of its elements"
     if has_windows(windowing) and (windowing.puts_out_once or Firing.of(windowing) is not None):

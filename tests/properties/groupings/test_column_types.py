@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.records.column_batch import ColumnBatch, Single, Tuple, ValueSchema, pair
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import SECOND
+from headrace.sdk.combinefns.collecting import (
+    Largest,
+    LatestCombineFn,
+    Smallest,
+    ToListCombineFn,
+    TopCombineFn,
+    ToSetCombineFn,
+)
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.composite import TupleCombineFn
 from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
+from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
+from headrace.sdk.expressions.element_schema import Instant
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, DefaultTrigger
 from headrace.sdk.windows import FixedWindows, GlobalWindows, SlidingWindows
 from headrace.sdk.windows.windowing import Windowing
@@ -43,7 +55,38 @@ TYPES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.binary(): st.binary(max_size=3),
     pa.dictionary(pa.int32(), pa.string()): st.sampled_from(["UA", "AA", ""]),
 }
-COMBINERS: list[AnyCombineFn] = [SumFn(), CountCombineFn(), MeanCombineFn(), MaxFn(), MinFn(), AnyFn(), AllFn()]
+
+
+class Squares(VectorizedCombineFn[int, int, int]):
+    """A combiner of a program's own: the sum of the squares of whole numbers."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add_input(self, accumulator: int, element: int) -> int:
+        return accumulator + element * element
+
+    def merge_accumulators(self, accumulators: Iterable[int]) -> int:
+        return sum(accumulators)
+
+    def extract_output(self, accumulator: int) -> int:
+        return accumulator
+
+    def lift(self, values: pa.Array) -> pa.Array | None:
+        is_small = pa.types.is_integer(values.type) and values.type.bit_width < 64
+        return pc.power(values.cast(pa.int64()), 2) if is_small and not values.null_count else None
+
+    def merge(self, states: pa.Array, groups: np.ndarray, count: int) -> pa.Array:
+        sums = np.zeros(count, np.int64)
+        np.add.at(sums, groups, states.to_numpy())
+        return pa.array(sums)
+
+    def extract(self, states: pa.Array) -> pa.Array | None:
+        return states if len(states) % 2 else None
+
+
+COMBINERS: list[Any] = [SumFn(), CountCombineFn(), MeanCombineFn(), MaxFn(), MinFn(), AnyFn(), AllFn(), Squares()]
+COMBINERS += [TopCombineFn(2), Smallest(3), Largest(0), ToListCombineFn(), ToSetCombineFn(), LatestCombineFn()]
 WINDOWINGS = [
     Windowing.of(FixedWindows(10)),
     Windowing.of(SlidingWindows(10, 4)),
@@ -106,6 +149,13 @@ class OneByOne(Combining):
         self.lift._buffer = None
 
 
+def _in_order(value: object) -> object:
+    """Lists and sets sorted, as they have no order."""
+    if isinstance(value, tuple):
+        return (*map(_in_order, value),)
+    return (type(value), sorted(map(repr, value))) if isinstance(value, (list, set)) else value
+
+
 def outcome(combining: Combining, steps: Sequence[Step]) -> object:
     """The panes of all windows, or the error. Windows that fire in one bundle have no order among each other."""
     try:
@@ -113,6 +163,8 @@ def outcome(combining: Combining, steps: Sequence[Step]) -> object:
     except Exception as error:
         return type(error.__cause__ or error), str(error.__cause__ or error)
     assert not combining.stored()
+    if not isinstance(combining.combine, TopCombineFn):
+        combining.panes = [replace(pane, value=_in_order(pane.value)) for pane in combining.panes]
     return in_order(combining.panes), combining.counted()
 
 
@@ -133,8 +185,12 @@ def test_columns_of_all_types_combine_as_their_values_do(
     of_tuples: bool,
 ) -> None:
     table, key, value = given
+    read = value
+    if isinstance(combine, LatestCombineFn):
+        table = table.append_column("time", pa.array(range(100, 100 + table.num_rows)))
+        read = pair(value, Instant(table.num_columns - 1))
     if of_tuples:
-        combine, value = TupleCombineFn(combine, CountCombineFn(), MaxFn()), Tuple((value,) * 3)
+        combine, read = TupleCombineFn(combine, CountCombineFn(), MaxFn()), Tuple((read, value, value))
     rows = [(None, row, times[row] * SECOND) for row in range(table.num_rows)]
     each = -(-len(rows) // len(watermarks))
 
@@ -142,7 +198,7 @@ def test_columns_of_all_types_combine_as_their_values_do(
         parts = [rows[at * each : (at + 1) * each] for at in range(len(watermarks))]
         return [Step(part, mark * SECOND, make) for part, mark in zip(parts, sorted(watermarks), strict=True)]
 
-    as_columns, as_objects = AsColumns(table, key, value), AsObjects(table, key, value)
+    as_columns, as_objects = AsColumns(table, key, read), AsObjects(table, key, read)
     expected = outcome(OneByOne(windowing, combine, by_key), steps(as_objects))
     for way in (by_columns, by_key):
         assert outcome(Combining(windowing, combine, way), steps(as_columns)) == expected

@@ -1,0 +1,243 @@
+"""What: combiners as columns that keep values: all, the distinct, the greatest or latest; and those of programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers, to_list
+from headrace.lowlevel.columnar.key_columns import Numbers, dense, first_indices, is_key_column, numbered
+from headrace.lowlevel.stored_names import stored_as
+from headrace.lowlevel.time import Timestamp
+from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
+from headrace.sdk.expressions.element_schema import Instant
+from headrace.sdk.operators.combining.ordered_columns import is_ordered, order_codes
+from headrace.sdk.operators.combining.value_columns import Columns, widest
+
+
+class _Keeping:
+    """Base class: keeps one column, in which nothing is added up."""
+
+    looks_at_values, adds = True, False
+
+    def accumulators(self, kept: pa.Array, counts: Numbers) -> list[object]:
+        """See `ColumnReducer`."""
+        return to_list(kept)
+
+    def accumulator(self, kept: object, count: int) -> object:
+        """See `ColumnReducer`."""
+        return kept
+
+    def results(self, kept: pa.Array, counts: Numbers) -> pa.Array:
+        """See `ColumnReducer`."""
+        return kept
+
+    def has_results(self, kept: pa.Array) -> bool:
+        """See `ColumnReducer`."""
+        return True
+
+    def output_of_none(self, kept: pa.Array) -> bool:
+        """See `ColumnReducer`."""
+        return False
+
+
+@stored_as("ListReducer")
+@dataclass(frozen=True, slots=True)
+class Collected(_Keeping):
+    """`ToListCombineFn`: keeps a list of the values."""
+
+    def lifted(self, given: Columns) -> pa.Array | None:
+        """See `ColumnReducer`."""
+        values = given.single()
+        return None if values is None or not is_key_column(values) else _lists_of_one(widest(values))
+
+    def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
+        """See `ColumnReducer`."""
+        owners = _owners(groups, kept)
+        return _lists(kept.flatten(), owners, count, np.argsort(owners, kind="stable"))
+
+
+@stored_as("TopReducer")
+@dataclass(frozen=True, slots=True)
+class Chosen(_Keeping):
+    """`TopCombineFn` without a sort key: keeps a sorted list of the greatest or least values."""
+
+    number: int
+    """Number of values that are kept."""
+    least: bool
+
+    def lifted(self, given: Columns) -> pa.Array | None:
+        """See `ColumnReducer`."""
+        values = given.single()
+        if values is None or values.null_count:
+            return None
+        values = widest(values)
+        return _lists_of_one(values) if is_ordered(values.type) else None
+
+    def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
+        """See `ColumnReducer`."""
+        values, owners = kept.flatten(), _owners(groups, kept)
+        codes = order_codes(values, nan_is_greatest=True)
+        order = np.lexsort((codes if self.least else ~codes, owners))
+        sizes = np.bincount(owners, minlength=count)
+        rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return _lists(values, owners, count, order[rank < self.number])
+
+
+@stored_as("SetReducer")
+@dataclass(frozen=True, slots=True)
+class Distinct(_Keeping):
+    """`ToSetCombineFn`: keeps a list of the distinct values with the number of times that each was added."""
+
+    def lifted(self, given: Columns) -> pa.Array | None:
+        """See `ColumnReducer`."""
+        values = given.single()
+        if values is None or not is_key_column(values) or _has_odd_floats(values):
+            return None
+        return _lists_of_one(_counted(widest(values), np.ones(len(values), np.int64)))
+
+    def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
+        """See `ColumnReducer`."""
+        values, counts = kept.flatten().flatten()
+        owners = _owners(groups, kept)
+        pairs, names = dense(owners * len(values) + numbered([values]))
+        first = first_indices(pairs, len(names))
+        sums = np.zeros(len(names), np.int64)
+        np.add.at(sums, pairs, numbers_in(counts))
+        entries = _counted(values.take(of_numbers(first)), sums)
+        return _lists(entries, owners[first], count, np.argsort(owners[first], kind="stable"))
+
+    def accumulators(self, kept: pa.Array, counts: Numbers) -> list[object]:
+        """See `ColumnReducer`."""
+        values, numbers = (to_list(column) for column in kept.flatten().flatten())
+        entries = zip(values, cast("list[int]", numbers), strict=True)
+        sizes = pc.list_value_length(kept).fill_null(0).to_pylist()
+        return [Counter(dict(next(entries) for _ in range(size))) for size in sizes]
+
+    def has_results(self, kept: pa.Array) -> bool:
+        """See `ColumnReducer`: there are no columns of sets."""
+        return False
+
+
+@stored_as("LatestReducer")
+@dataclass(frozen=True, slots=True)
+class Latest(_Keeping):
+    """`LatestCombineFn`: keeps the time in microseconds UTC and the value."""
+
+    def lifted(self, given: Columns) -> pa.Array | None:
+        """See `ColumnReducer`."""
+        value, time = given.item(0), given.item(1)
+        values = None if value is None else value.single()
+        if values is None or time is None or not isinstance(time.shape, Instant) or given.item(2) is not None:
+            return None
+        return _struct({"time": time.columns[time.shape.column], "value": widest(values)})
+
+    def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
+        """See `ColumnReducer`. Of several values with the latest time, the first is kept."""
+        times = numbers_in(kept.flatten()[0])
+        latest = np.full(count, np.iinfo(np.int64).min)
+        np.maximum.at(latest, groups, times)
+        rows = np.flatnonzero(times == latest[groups])[::-1]
+        indices = np.zeros(count, np.int64)
+        indices[groups[rows]] = rows
+        return kept.take(of_numbers(indices))
+
+    def accumulators(self, kept: pa.Array, counts: Numbers) -> list[object]:
+        """See `ColumnReducer`."""
+        times, values = (to_list(column) for column in kept.flatten())
+        stamps = [None if time is None else Timestamp(micros=cast(int, time)) for time in times]
+        return list(zip(values, stamps, strict=True))
+
+    def results(self, kept: pa.Array, counts: Numbers) -> pa.Array:
+        """See `ColumnReducer`."""
+        return kept.flatten()[1]
+
+    def output_of_none(self, kept: pa.Array) -> bool:
+        """See `ColumnReducer`: it is None."""
+        return bool(pa.types.is_struct(kept.type))
+
+
+@stored_as("CustomReducer")
+@dataclass(frozen=True, slots=True)
+class Custom(_Keeping):
+    """A `VectorizedCombineFn`: keeps its states."""
+
+    combine: VectorizedCombineFn[Any, Any, Any]
+
+    def lifted(self, given: Columns) -> pa.Array | None:
+        """See `ColumnReducer`. Raises TypeError for an array of another length, or with nulls."""
+        values = given.single()
+        states = None if values is None else self.combine.lift(values)
+        return None if states is None or values is None else self._checked("lift", states, len(values))
+
+    def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
+        """See `ColumnReducer`. Raises TypeError for an array of another length or type."""
+        merged = self._checked("merge", self.combine.merge(kept, groups, count), count, nulls=True)
+        if merged.type != kept.type:
+            raise TypeError(self._problem("merge", f"an array of type {merged.type}", f"one of type {kept.type}"))
+        return merged
+
+    def accumulators(self, kept: pa.Array, counts: Numbers) -> list[object]:
+        """See `ColumnReducer`."""
+        return cast("list[object]", self.combine.accumulators(kept))
+
+    def results(self, kept: pa.Array, counts: Numbers) -> pa.Array:
+        """See `ColumnReducer`."""
+        found = self.combine.extract(kept)
+        assert found is not None, "has_results has asked"
+        return self._checked("extract", found, len(kept), nulls=True)
+
+    def has_results(self, kept: pa.Array) -> bool:
+        """See `ColumnReducer`."""
+        return self.combine.extract(kept.slice(0, 0)) is not None
+
+    def _checked(self, method: str, found: pa.Array, length: int, nulls: bool = False) -> pa.Array:
+        array = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        if not isinstance(array, pa.Array):
+            raise TypeError(self._problem(method, f"a {type(found).__name__}", "a pyarrow.Array"))
+        if len(array) != length:
+            raise TypeError(self._problem(method, f"{len(array)} entries", f"{length}"))
+        if array.null_count and not nulls:
+            raise TypeError(self._problem(method, f"{array.null_count} nulls", "an array without nulls"))
+        return array
+
+    def _problem(self, method: str, given: str, wanted: str) -> str:
+        return f"{type(self.combine).__name__}.{method} has returned {given}; it must return {wanted}"
+
+
+def _struct(columns: dict[str, pa.Array]) -> pa.Array:
+    return pa.StructArray.from_arrays(list(columns.values()), list(columns))
+
+
+def _counted(values: pa.Array, counts: Numbers) -> pa.Array:
+    return _struct({"value": values, "count": of_numbers(counts)})
+
+
+def _has_odd_floats(values: pa.Array) -> bool:
+    """Whether there are floats that Python's sets tell apart in another way: NaN and -0.0."""
+    if not pa.types.is_floating(values.type):
+        return False
+    numbers = numbers_in(values.drop_null())
+    return bool(((numbers != numbers) | ((numbers == 0) & np.signbit(numbers))).any())
+
+
+def _lists_of_one(values: pa.Array) -> pa.Array:
+    return pa.LargeListArray.from_arrays(of_numbers(np.arange(len(values) + 1)), values)
+
+
+def _owners(groups: Numbers, kept: pa.Array) -> Numbers:
+    """The group of each item of the lists."""
+    return np.repeat(groups, np.diff(numbers_in(kept.offsets)))
+
+
+def _lists(values: pa.Array, owners: Numbers, count: int, order: Numbers | Sequence[int]) -> pa.Array:
+    """A list for each group; `order` has the indices of the items, group after group."""
+    sizes = np.bincount(owners[order], minlength=count)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return pa.LargeListArray.from_arrays(of_numbers(offsets), values.take(of_numbers(np.asarray(order))))
