@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from headrace.cli.column_share import figures_of, taken_by
 from headrace.cli.ending import MisuseError, as_misuse, endings
 from headrace.cli.inspect import view_of
 from headrace.cli.run import Options, Target, flags_of
@@ -17,11 +18,13 @@ from headrace.cli.target import Program, load
 from headrace.lowlevel.checkpoint import Manifest
 from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION, INJECTOR, Fingerprint, aspects_changed
 from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.metric import decode_metrics
 from headrace.lowlevel.storage.places import hidden
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.explain import Explanation
 from headrace.lowlevel.watermarks.explain import explain as why
 from headrace.runners.engine.driver.checkpoint_journal import state_of
+from headrace.runners.reporting.figures import StepFigures
 from headrace.sdk.compiler.compiler import execution_strategies
 from headrace.sdk.compiler.execution_strategy import ExecutionStrategy, ProgramStep, steps_of_program
 from headrace.sdk.pipeline.pipeline import Pipeline
@@ -39,8 +42,8 @@ def explain(
     """Say whether each step is vectorized, and, of a run, what keeps its watermarks back.
 
     A vectorized step processes whole columns, or all keys at once; any other step processes elements or keys one by
-    one, and the reason says what would have to change. Results are the same. With --checkpoint: which source, state or
-    record each watermark waits for. Nothing is run or written.
+    one, and the reason says what would have to change. Results are the same. With --checkpoint: how many elements of
+    the run came one by one, and which source, state or record each watermark waits for. Nothing is run or written.
 
     Example: headrace explain scores.py:pipeline --checkpoint=state/scores
     """
@@ -48,15 +51,20 @@ def explain(
         program = load(target, None, flags_of(option or []))
         steps = [] if isinstance(program, Topology) else _strategies(program, step)
         held = [] if checkpoint is None else _explanations(program, checkpoint, step)
+        taken = {} if checkpoint is None else _taken(checkpoint)
     if as_json:
-        told = [_strategy_fields(each.strategy) | {"parts": list(map(_strategy_fields, each.parts))} for each in steps]
-        typer.echo(json.dumps({"steps": told, "watermarks": list(map(_watermark_fields, held))}, indent=1))
+        told = {
+            "steps": [_step_fields(each, taken) for each in steps],
+            "watermarks": list(map(_watermark_fields, held)),
+        }
+        typer.echo(json.dumps(told, indent=1))
         return
     console = Console(highlight=False, soft_wrap=True)
     for each in steps:
         is_vectorized = each.strategy.obstacle is None
         heading = ("vectorized      ", "green") if is_vectorized else ("not vectorized  ", "yellow")
-        console.print(Text.assemble(heading, str(each.strategy)))
+        counted = taken_by(each, taken)
+        console.print(Text.assemble(heading, str(each.strategy), f"; {counted}" if counted else ""))
     for explanation in held:
         console.print(str(explanation), markup=False)
     if isinstance(program, Topology) and checkpoint is None:
@@ -89,6 +97,12 @@ def _explanations(program: Program, checkpoint: str, step: str | None) -> list[E
         return [why(topology, watermark_state, name) for name in steps]
 
 
+def _taken(checkpoint: str) -> dict[str, StepFigures]:
+    """Step -> figures of the run."""
+    manifest = view_of(checkpoint).manifest
+    return {} if manifest is None else figures_of(decode_metrics(manifest.metrics))
+
+
 def _require_same(location: str, manifest: Manifest, topology: Topology) -> None:
     """Refuse a checkpoint of another program, or of another version of this program.
 
@@ -107,7 +121,13 @@ def _require_same(location: str, manifest: Manifest, topology: Topology) -> None
         )
 
 
-def _strategy_fields(strategy: ExecutionStrategy) -> dict[str, object]:
+def _step_fields(step: ProgramStep, figures: Mapping[str, StepFigures]) -> Mapping[str, object]:
+    taken = taken_by(step, figures)
+    counts = {} if taken is None else taken._asdict()
+    return {**_strategy_fields(step.strategy), **counts, "parts": list(map(_strategy_fields, step.parts))}
+
+
+def _strategy_fields(strategy: ExecutionStrategy) -> Mapping[str, object]:
     vectorized = strategy.obstacle is None
     return {"step": strategy.step, "vectorized": vectorized, "obstacle": strategy.obstacle, "text": str(strategy)}
 

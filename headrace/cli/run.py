@@ -9,6 +9,7 @@ from typing import Annotated, Self
 import typer
 from rich.console import Console
 
+from headrace.cli.column_share import unlike_explained
 from headrace.cli.early_signals import end_process
 from headrace.cli.ending import Ending, as_misuse, endings, errors, print_message
 from headrace.cli.target import Program, load
@@ -93,6 +94,9 @@ def run(
             print_message(errors, last.on_interrupt(checkpoint))
             raise typer.Exit(Ending.INTERRUPTED) from stop
     print_message(Console(highlight=False), last.at_end())
+    if isinstance(program, Pipeline):
+        for sentence in last.unlike_explained(program):
+            print_message(errors, sentence)
 
 
 def flags_of(options: Sequence[str], checkpoint: str | None = None) -> list[str]:
@@ -145,6 +149,10 @@ class _LastEpoch(LastProgress):
             f"{last.records_in:,} records in, {last.records_out:,} out, {last.late:,} late, {last.dropped:,} dropped"
         )
         return f"done: {last.epoch:,} epochs, {numbers}"
+
+    def unlike_explained(self, pipeline: Pipeline) -> list[str]:
+        """See `headrace.cli.column_share`."""
+        return [] if self._last is None else unlike_explained(pipeline, self._last.metrics)
 
     def on_interrupt(self, checkpoint: str | None) -> str:
         """Return the message for Ctrl-C."""

@@ -159,7 +159,7 @@ def to_list(column: pa.Array) -> list[object]:
         return to_list(column.dictionary_decode())
     if pa.types.is_integer(kind) and not column.null_count:
         return cast(list[object], numbers_in(column).tolist())
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and not _may_lack_python(kind.value_type):
         items = iter(to_list(column.flatten()))
         sizes = pc.list_value_length(column).to_pylist()
         return [None if size is None else list(islice(items, size)) for size in sizes]
@@ -180,6 +180,11 @@ def to_list(column: pa.Array) -> list[object]:
             f"a column of type {kind} has times from {least} to {greatest} UTC, which are not all within the years 1 "
             f"to 9999 of its zone; correct them, or leave the column out ({error})"
         ) from error
+
+
+def _may_lack_python(kind: pa.DataType) -> bool:
+    """Whether a type may have values that Python's does not have, or has other values in it."""
+    return bool(pa.types.is_temporal(kind) or pa.types.is_nested(kind))
 
 
 def named_values(table: pa.RecordBatch, index: int) -> list[object]:

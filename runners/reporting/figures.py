@@ -27,6 +27,10 @@ class StepFigures:
     step: str
     records_in: int | None = None
     records_out: int | None = None
+    by_column: int | None = None
+    """Records that the step took as columns."""
+    one_by_one: int | None = None
+    """Records that the step took one by one."""
     late: int | None = None
     dropped_late: int | None = None
     duplicates: int | None = None

@@ -123,6 +123,8 @@ SERIES = (
     _of_user("user_distribution_sum", "Their sum.", DistributionCell, "sum"),
     _count("records_in", "Records that came to the step."),
     _count("records_out", "Records that the step put out."),
+    _count("by_column", "Records that the step took as columns."),
+    _count("one_by_one", "Records that the step took one by one."),
     _count("late", "Records that were behind the low watermark."),
     _count("dropped_late", "Late records that were dropped."),
     _count("duplicates", "Records that had been processed before, and were dropped."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, cast
 from urllib.robotparser import RequestRate
 from uuid import SafeUUID
 
@@ -44,6 +45,7 @@ from headrace.sdk.model.row import Row
 from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, WindowedValue
 from headrace.sdk.operators.combining.aggregates import Reducer, Reducers
 from headrace.sdk.operators.combining.combine_buffer import Lifted
+from headrace.sdk.operators.combining.list_reducers import Chosen, Collected, Custom, Distinct, Latest
 from headrace.sdk.operators.combining.session_lifting import SessionParts
 from headrace.sdk.operators.side_inputs.gate_inputs import SideView, SideWatermark
 from headrace.sdk.splittable.offset_range import OffsetRange
@@ -93,6 +95,7 @@ INSTANCES: Mapping[str, object] = {
     # Named tuples and dataclasses of the program's; this one is in each process.
     "ClassWithFields": RequestRate(1, 2),
     "Columns": Columns(b"table", Single(0)),
+    "CustomReducer": Custom(cast(Any, "combine")),
     "DeadLetter": DeadLetter("step", "key", 7, "error"),
     "DefaultMark": GlobalWindowMark.MARK,
     "DictShape": Named(("a",), (Single(1),)),
@@ -116,6 +119,8 @@ INSTANCES: Mapping[str, object] = {
     "KafkaOutgoing": OutgoingRecord(b"key", b"value", (("name", None),), 7),
     "KafkaRecord": KafkaRecord("topic", 1, 7, b"key", b"value", (("name", b"x"),), Timestamp(5)),
     "LiftedShape": Lifted(Single(0), Reducers((Reducer.SUM,), False), GlobalSlices()),
+    "LatestReducer": Latest(),
+    "ListReducer": Collected(),
     "NamedTuple": dynamic_named_tuple("Key", ("a", "b"))(1, "x"),
     "NoExtreme": _Nothing.NOTHING,
     "OffsetRange": OffsetRange(3, 7),
@@ -131,6 +136,7 @@ INSTANCES: Mapping[str, object] = {
     "Reducer": Reducer.MEAN,
     "Reducers": Reducers((Reducer.SUM, Reducer.COUNT), True),
     "Row": Row(a=1, b="x"),
+    "SetReducer": Distinct(),
     "SessionPartsShape": SessionParts(Single(0), 2),
     "ShardedKey": ShardedKey("key", b"1"),
     "ShownValue": Shown("<socket>"),
@@ -149,6 +155,7 @@ INSTANCES: Mapping[str, object] = {
     "TimestampCombiner": TimestampCombiner.OUTPUT_AT_LATEST,
     "TimestampShape": Instant(1),
     "TimestampedValue": TimestampedValue("a", 5),
+    "TopReducer": Chosen(3, least=False),
     "TupleShape": pair(Single(0), Single(1)),
     "UniqueSketch": _sketch(),
     "UnreadableRecord": Unreadable(b"raw", FAILURE),

@@ -21,6 +21,7 @@ from headrace.lowlevel.user_errors import failed_step
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
 from headrace.sdk.combinefns.composite import GlobalWindowMark, SkippingMarks
 from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.operators.column_counts import count_taken
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.combining.combine_buffer import CombineBuffer, addends_of, combined
 from headrace.sdk.windows import BoundedWindow, TimestampCombiner
@@ -133,6 +134,8 @@ class LiftedCombine(RunsCombiner, InlineComputation):
         self._skips_marks = isinstance(combine, SkippingMarks)
         self._buffer = CombineBuffer(self._reducers) if self._reducers and self._slices else None
         self._groups = _Groups(combine, key_coder, step)
+        self._taken = [0, 0]
+        """Numbers of elements that were taken one by one and by column, and are not reported yet."""
 
     @property
     def is_pure(self) -> bool:
@@ -142,6 +145,7 @@ class LiftedCombine(RunsCombiner, InlineComputation):
     def start_bundle(self) -> None:
         """Remove the elements of an aborted bundle."""
         self._groups.clear()
+        self._taken = [0, 0]
         if self._buffer is not None:
             self._buffer.clear()
 
@@ -149,7 +153,9 @@ class LiftedCombine(RunsCombiner, InlineComputation):
         """Combine the elements of a batch with those of the bundle so far; send accumulators if there are many."""
         if not len(batch):
             return
-        if not self._add_columns(batch, emit) and not self._add_portions(batch):
+        by_column = self._add_columns(batch, emit)
+        self._taken[by_column] += len(batch)
+        if not by_column and not self._add_portions(batch):
             pairs = cast("Sequence[tuple[object, object]]", batch.values)
             if self._slices is None:
                 self._add_windowed(pairs, batch.timestamps)
@@ -163,6 +169,9 @@ class LiftedCombine(RunsCombiner, InlineComputation):
 
     def finish_bundle(self, emit: Emit) -> None:
         """Send all accumulators."""
+        one_by_one, by_column = self._taken
+        count_taken(by_column, one_by_one)
+        self._taken = [0, 0]
         self._drain_columns(emit)
         values: list[object] = []
         timestamps: list[int] = []

@@ -19,6 +19,7 @@ from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
 from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.operators.column_counts import count_taken
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers, values_of_kept
 from headrace.sdk.operators.combining.combine_buffer import Addends, CombineBuffer, addends_of
 from headrace.sdk.windows import IntervalWindow
@@ -135,6 +136,8 @@ class SessionLifting(RunsCombiner, InlineComputation):
         self._form, self._output_stream = input_form, output_stream
         self._watermark = MIN_TIMESTAMP
         self._buffer = CombineBuffer(reducers)
+        self._taken = [0, 0]
+        """Numbers of elements that were taken one by one and by column, and are not reported yet."""
 
     @property
     def is_pure(self) -> bool:
@@ -145,12 +148,14 @@ class SessionLifting(RunsCombiner, InlineComputation):
         """Remove the elements of an aborted bundle; elements whose own window has ended at `watermark` are late."""
         self._watermark = watermark
         self._buffer.clear()
+        self._taken = [0, 0]
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
         """Buffer the elements of a batch; send parts if there are many elements or sums might overflow."""
         if not len(batch):
             return
         addends = self._columns(batch)
+        self._taken[addends is not None] += len(batch)
         if addends is None:
             emit(self._output_stream, self._one_by_one(batch))
             return
@@ -185,6 +190,9 @@ class SessionLifting(RunsCombiner, InlineComputation):
 
     def finish_bundle(self, emit: Emit) -> None:
         """Send the parts of all buffered elements."""
+        one_by_one, by_column = self._taken
+        count_taken(by_column, one_by_one)
+        self._taken = [0, 0]
         if (addends := self._buffer.drain()) is not None:
             emit(self._output_stream, self._parts(addends))
 

@@ -11,6 +11,7 @@ from headrace.sdk.expressions.translated_function import TranslatedFunction
 from headrace.sdk.functions.arguments import Arguments, Given, Side
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, MapFn
 from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
+from headrace.sdk.operators.column_counts import count_taken
 from headrace.sdk.windows.windowing import Windowing
 
 _IN = TypedMetricName("counter", ENGINE, "records_in")
@@ -185,11 +186,19 @@ class Throughput:
         ]
         self._counts: dict[int, int] = {}
         self._lost: dict[int, int] = {}
+        self._by_column: dict[str, int] = {}
+        """Label of a step -> number of the elements that it has taken as columns."""
+        self._windowing = {step.label for step in plan.steps if isinstance(step, WindowStep)}
 
     def clear(self) -> None:
         """Begin a bundle: set all counts to zero."""
         self._counts.clear()
         self._lost.clear()
+        self._by_column.clear()
+
+    def add_by_column(self, label: str, count: int) -> None:
+        """Count elements that a step has taken as columns."""
+        self._by_column[label] = self._by_column.get(label, 0) + count
 
     def add(self, node: int, count: int) -> None:
         """Count the elements of a collection that a loop is about to run over."""
@@ -210,7 +219,11 @@ class Throughput:
     def report(self) -> None:
         """Report the counts of the bundle as metrics of the steps."""
         for label, source, outputs in self._steps:
-            report_elements(label, self._count(source), sum(map(self._count, outputs)))
+            came, by_column = self._count(source), self._by_column.get(label, 0)
+            report_elements(label, came, sum(map(self._count, outputs)))
+            if label not in self._windowing:
+                with at(label):
+                    count_taken(by_column, came - by_column)
 
     def _count(self, node: int) -> int:
         lost = 0

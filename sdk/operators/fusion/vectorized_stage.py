@@ -147,10 +147,11 @@ class ColumnRun:
         readers = self._readers_of(node, form)
         for index, reader in enumerate(readers):
             batches = None if reader is None else self._outputs(reader, form, batch)
-            if batches is None:
+            if reader is None or batches is None:
                 others.add(index)
             else:
                 outputs += batches
+                self._throughput.add_by_column(reader.label, len(batch))
         if not others:
             self._throughput.add(node, len(batch))
         for output in outputs:

@@ -57,7 +57,10 @@ def obstacle(windowing: Windowing, combine: AnyCombineFn | None, *, takes_back: 
     if combine is None:
         return _obstacle_to_lists(windowing)
     if reducers_of(combine) is None:
-        return f"{combiner_kind(combine)} does not combine columns (headrace.VectorizedCombineFn)"
+        return (
+            f"the engine does not combine columns as {combiner_kind(combine)} with these arguments does; a "
+            "VectorizedCombineFn can"
+        )
     if windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW:
         return "the time of a pane depends on those of its elements"
     if has_windows(windowing) and (windowing.puts_out_once or Firing.of(windowing) is not None):

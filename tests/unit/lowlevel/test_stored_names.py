@@ -211,7 +211,7 @@ def test_whatever_a_fingerprint_may_name_has_a_name() -> None:
     bases += [InlineComputation, IntervalComputation, BaseInjector, Coder, StateSpec, CallSink]
     abstract = {
         "_ExtremeFn _VotesFn NonMergingWindowFn _Calendar Composite Parallel _Deterministic _TextCoder _Composite "
-        "_ReadElsewhere DoFnComputation _ListCombineFn Stateless"  # in tasks only, and a base
+        "_ReadElsewhere DoFnComputation _ListCombineFn Stateless VectorizedCombineFn"  # in tasks only, and a base
     }
     skipped = set(" ".join(abstract).split())
     unnamed = {

@@ -55,7 +55,12 @@ def test_a_grouping_counts_more_than_the_making_of_its_keys():
     [text] = found.values()
     assert text.startswith("step 'GroupBy(key)' processes all keys at once; its elements come one by one: len is ")
     [text] = told(lambda words: words | "Best" >> beam.combiners.Top.Of(3)).values()
-    assert text == "step 'Best' processes key by key: TopCombineFn is not one of sum, count, mean, max and min"
+    assert text == "step 'Best' processes all keys at once"
+    [text] = told(lambda words: words | "Best" >> beam.combiners.Top.Of(3, key=len)).values()
+    assert text == (
+        "step 'Best' processes key by key: the engine does not combine columns as TopCombineFn with these arguments "
+        "does; a VectorizedCombineFn can"
+    )
 
 
 def test_parts_of_a_transform_of_the_program_stay():

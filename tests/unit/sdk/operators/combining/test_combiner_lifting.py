@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
-from headrace.sdk.combinefns.collecting import ToListCombineFn
+from headrace.sdk.combinefns.collecting import AtMostCombineFn, ToListCombineFn
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple, pair
@@ -143,7 +143,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combiner_lifting, "MOST_GROUPS", 3)
     monkeypatch.setattr(combine_buffer, "MOST_ELEMENTS", 4)
     sizes: list[int] = []
-    for combine, most in ((SumFn(), 4), (ToListCombineFn[int](), 3)):
+    for combine, most in ((SumFn(), 4), (AtMostCombineFn[int](5), 3)):
         lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(AnyCombineFn, combine))
         lift.start_bundle()
         for key in range(10):
