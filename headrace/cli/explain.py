@@ -43,7 +43,8 @@ def explain(
 
     A vectorized step processes whole columns, or all keys at once; any other step processes elements or keys one by
     one, and the reason says what would have to change. Results are the same. With --checkpoint: how many elements of
-    the run came one by one, and which source, state or record each watermark waits for. Nothing is run or written.
+    the run vectorized steps took one by one, and which source, state or record each watermark waits for. Nothing is run
+    or written.
 
     Example: headrace explain scores.py:pipeline --checkpoint=state/scores
     """
@@ -64,7 +65,8 @@ def explain(
         is_vectorized = each.strategy.obstacle is None
         heading = ("vectorized      ", "green") if is_vectorized else ("not vectorized  ", "yellow")
         counted = taken_by(each, taken)
-        console.print(Text.assemble(heading, str(each.strategy), f"; {counted}" if counted else ""))
+        is_news = is_vectorized and counted is not None and counted.one_by_one
+        console.print(Text.assemble(heading, str(each.strategy), f"; {counted}" if is_news else ""))
     for explanation in held:
         console.print(str(explanation), markup=False)
     if isinstance(program, Topology) and checkpoint is None:

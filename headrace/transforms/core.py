@@ -1,6 +1,7 @@
 """Exports, under the module name of Beam, the core transforms."""
 
 from headrace.sdk.combinefns.combine_fn import CombineFn
+from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
 from headrace.sdk.functions.changelog import Change, ChangeKind
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.splittable.restrictions import RestrictionProvider
@@ -42,6 +43,7 @@ __all__ = [
     "RestrictionProvider",
     "Select",
     "ToChangelog",
+    "VectorizedCombineFn",
     "WatermarkEstimatorProvider",
     "WindowInto",
     "Windowing",

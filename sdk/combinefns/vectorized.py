@@ -24,6 +24,7 @@ class VectorizedCombineFn(CombineFn[ElementT, AccumulatorT, ResultT], ABC, Gener
     As for every `CombineFn`, the order and the grouping of the calls must make no difference. An array that is given
     must not be changed.
 
+    >>> import math
     >>> class Product(VectorizedCombineFn):
     ...     def create_accumulator(self):
     ...         return 1

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, cast
 
+import cloudpickle
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.lowlevel.code_pickling import dumps
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers, to_list
 from headrace.lowlevel.columnar.key_columns import Numbers, dense, first_indices, is_key_column, numbered
 from headrace.lowlevel.stored_names import stored_as
@@ -163,12 +166,28 @@ class Latest(_Keeping):
         return bool(pa.types.is_struct(kept.type))
 
 
-@stored_as("CustomReducer")
-@dataclass(frozen=True, slots=True)
+@lru_cache(maxsize=64)
+def _unpacked(data: bytes) -> Custom:
+    return Custom(cloudpickle.loads(data))
+
+
+@stored_as("CustomReducer", make=_unpacked, parts=lambda reducer: (reducer.packed,))
 class Custom(_Keeping):
     """A `VectorizedCombineFn`: keeps its states."""
 
-    combine: VectorizedCombineFn[Any, Any, Any]
+    def __init__(self, combine: VectorizedCombineFn[Any, Any, Any]) -> None:
+        self.combine = combine
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The combiner, pickled with its class if a worker could not import that."""
+        return dumps(self.combine)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Custom) and (self.combine is other.combine or self.packed == other.packed)
+
+    def __hash__(self) -> int:
+        return hash(self.packed)
 
     def lifted(self, given: Columns) -> pa.Array | None:
         """See `ColumnReducer`. Raises TypeError for an array of another length, or with nulls."""

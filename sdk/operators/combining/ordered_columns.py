@@ -61,6 +61,7 @@ def order_codes(column: pa.Array, nan_is_greatest: bool) -> Numbers:
 def unscaled(column: pa.Array) -> Numbers | None:
     """Decimals of type `decimal128` without nulls as multiples of their last place; None if one exceeds 64 bits.
 
+    >>> from decimal import Decimal
     >>> unscaled(pa.array([Decimal("1.50"), Decimal("-0.01")], pa.decimal128(38, 2)))
     array([150,  -1])
     """

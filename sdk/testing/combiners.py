@@ -1,0 +1,119 @@
+"""A check of combiners that combine Arrow arrays: they must give what they give element by element."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.lowlevel.columnar.arrow_arrays import to_list
+from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
+
+
+def check_vectorized(
+    combine_fn: VectorizedCombineFn[Any, Any, Any],
+    values: pa.Array | Sequence[object],
+    *,
+    tolerance: float = 0.0,
+    rounds: int = 20,
+    seed: int = 0,
+) -> None:
+    """Check that a `VectorizedCombineFn` gives the same results by Arrow arrays and element by element.
+
+    The values are put into groups, cut into parts and merged in random order, as runs do it; accumulators and states
+    are mixed, too.
+
+    Args:
+        combine_fn: The combiner. Its `setup` is called before and its `teardown` after.
+        values: Values that it combines, at least one: an Arrow array, or values of which `pyarrow.array` makes one.
+        tolerance: Largest absolute difference of results that are floats.
+        rounds: Number of random divisions that are tried.
+        seed: Seed of the random numbers.
+
+    Raises:
+        AssertionError: Two results differ, or `lift` gives None; the message has the values of a group.
+
+    >>> import pyarrow.compute as pc
+    >>> class Widest(VectorizedCombineFn):
+    ...     def create_accumulator(self):
+    ...         return 0
+    ...     def add_input(self, accumulator, element):
+    ...         return max(accumulator, len(element))
+    ...     def merge_accumulators(self, accumulators):
+    ...         return max(accumulators)
+    ...     def extract_output(self, accumulator):
+    ...         return accumulator
+    ...     def lift(self, values):
+    ...         return pc.binary_length(values)
+    ...     def merge(self, states, groups, count):
+    ...         widest = np.zeros(count, np.int32)
+    ...         np.maximum.at(widest, groups, states.to_numpy())
+    ...         return pa.array(widest)
+    >>> check_vectorized(Widest(), ["a", "bcd"])
+    >>> check_vectorized(Widest(), ["ä"])
+    Traceback (most recent call last):
+      ...
+    AssertionError: Widest gives 2 by arrays and 1 element by element for ['ä']; seed 0, round 0
+    """
+    column = values if isinstance(values, pa.Array) else pa.array(values)
+    elements, chance = to_list(column), random.Random(seed)
+    combine_fn.setup()
+    try:
+        for number in range(rounds):
+            count = chance.randint(1, 4) if number else 1
+            groups = np.array([chance.randrange(count) for _ in elements], np.int64)
+            states = _merged(combine_fn, column, groups, count, chance)
+            for group in np.unique(groups).tolist():
+                own = [element for element, its in zip(elements, groups.tolist(), strict=True) if its == group]
+                found, expected = _result(combine_fn, states.slice(group, 1)), combine_fn.apply(own)
+                if not _equal(found, expected, tolerance):
+                    raise AssertionError(
+                        f"{type(combine_fn).__name__} gives {found!r:.200} by arrays and {expected!r:.200} element by "
+                        f"element for {own!r:.500}; seed {seed}, round {number}"
+                    )
+    finally:
+        combine_fn.teardown()
+
+
+def _merged(
+    combine_fn: VectorizedCombineFn[Any, Any, Any],
+    column: pa.Array,
+    groups: np.ndarray[tuple[int], np.dtype[np.int64]],
+    count: int,
+    chance: random.Random,
+) -> pa.Array:
+    """The state of each group, merged of parts."""
+    lifted = combine_fn.lift(column)
+    if lifted is None:
+        raise AssertionError(f"{type(combine_fn).__name__}.lift gives None for values of type {column.type}")
+    order = np.array(chance.sample(range(len(column)), len(column)), np.int64)
+    cuts = sorted(chance.choices(range(len(column) + 1), k=2))
+    parts = [part for part in np.split(order, cuts) if len(part)]
+    merged = [combine_fn.merge(lifted.take(pa.array(part)), groups[part], count) for part in parts]
+    present = [np.unique(groups[part]) for part in parts]
+    states = [state.take(pa.array(own)) for state, own in zip(merged, present, strict=True)]
+    return combine_fn.merge(pa.concat_arrays(states), np.concatenate(present), count)
+
+
+def _result(combine_fn: VectorizedCombineFn[Any, Any, Any], state: pa.Array) -> object:
+    results = combine_fn.extract(state)
+    [accumulator] = combine_fn.accumulators(state)
+    if results is None:
+        return combine_fn.extract_output(accumulator)
+    [found] = to_list(results)
+    other = combine_fn.extract_output(accumulator)
+    if not _equal(found, other, 0.0):
+        raise AssertionError(
+            f"{type(combine_fn).__name__}.extract gives {found!r:.200}, and extract_output gives {other!r:.200} for the "
+            f"accumulator {accumulator!r:.200} of the same state"
+        )
+    return found
+
+
+def _equal(found: object, expected: object, tolerance: float) -> bool:
+    if isinstance(found, float) and isinstance(expected, float):
+        return repr(found) == repr(expected) or abs(found - expected) <= tolerance
+    return type(found) is type(expected) and found == expected
