@@ -107,8 +107,8 @@ def _result(combine_fn: VectorizedCombineFn[Any, Any, Any], state: pa.Array) -> 
     other = combine_fn.extract_output(accumulator)
     if not _equal(found, other, 0.0):
         raise AssertionError(
-            f"{type(combine_fn).__name__}.extract gives {found!r:.200}, and extract_output gives {other!r:.200} for the "
-            f"accumulator {accumulator!r:.200} of the same state"
+            f"{type(combine_fn).__name__}.extract gives {found!r:.200}, and extract_output gives {other!r:.200} for "
+            f"the accumulator {accumulator!r:.200} of the same state"
         )
     return found
 
