@@ -153,6 +153,8 @@ class Reducer(Enum):
         if kept.type == PARTS:
             sums = rounded_sums(kept)
             return of_numbers(sums / counts if self is Reducer.MEAN else sums)
+        if self is Reducer.SUM and pa.types.is_integer(kept.type):
+            return kept.fill_null(0)
         return _means(numbers_in(kept), counts) if self is Reducer.MEAN else kept
 
     def has_results(self, kept: pa.Array) -> bool:

@@ -20,8 +20,8 @@ from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.lowlevel.user_errors import failed_step
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
 from headrace.sdk.combinefns.composite import GlobalWindowMark, SkippingMarks
+from headrace.sdk.model.column_counts import count_taken
 from headrace.sdk.model.element_form import GroupingInputForm
-from headrace.sdk.operators.column_counts import count_taken
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.combining.combine_buffer import CombineBuffer, addends_of, combined
 from headrace.sdk.windows import BoundedWindow, TimestampCombiner

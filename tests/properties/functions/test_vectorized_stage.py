@@ -102,7 +102,18 @@ class Seen:
         if self.error or other.error:
             return bool(self.error and other.error)
         mine, theirs = ({name: rows for name, rows in each.streams.items() if rows} for each in (self, other))
-        return mine == theirs and self.counts == other.counts
+        return mine == theirs and self.taken() == other.taken()
+
+    def taken(self):
+        """The counts, however the elements were taken: as many as came."""
+        return {step: _whatever_the_way(counts) for step, counts in self.counts.items()}
+
+
+def _whatever_the_way(counts):
+    counts = dict(counts)
+    ways = [counts.pop(name, 0) for name in ("by_column", "one_by_one")]
+    assert sum(ways) in (0, counts.get("records_in", 0))
+    return counts
 
 
 def run(stage, batches):

@@ -30,7 +30,7 @@ from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
 from headrace.sdk.expressions.element_schema import Instant
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, DefaultTrigger
 from headrace.sdk.windows import FixedWindows, GlobalWindows, SlidingWindows
-from headrace.sdk.windows.windowing import Windowing
+from headrace.sdk.windows.windowing import ClosingBehavior, Windowing
 from tests.harness import Element
 from tests.properties.grouping_strategies import Combining, Step, by_columns, by_key, in_order
 
@@ -92,6 +92,14 @@ WINDOWINGS = [
     Windowing.of(SlidingWindows(10, 4)),
     Windowing.of(GlobalWindows()),
     Windowing.of(FixedWindows(10), DefaultTrigger(), AccumulationMode.DISCARDING, allowed_lateness=30),
+    # Some of its panes have no elements.
+    Windowing.of(
+        FixedWindows(10),
+        AfterWatermark(early=AfterCount(1), late=AfterCount(1)),
+        AccumulationMode.DISCARDING,
+        allowed_lateness=30,
+        closing_behavior=ClosingBehavior.FIRE_ALWAYS,
+    ),
     Windowing.of(
         SlidingWindows(12, 4),
         AfterWatermark(early=AfterCount(2), late=AfterCount(1)),
@@ -161,7 +169,8 @@ def outcome(combining: Combining, steps: Sequence[Step]) -> object:
     try:
         combining.run(steps)
     except Exception as error:
-        return type(error.__cause__ or error), str(error.__cause__ or error)
+        # The last line, behind the class.
+        return str(error.__cause__ or error).strip().rpartition("\n")[2].rpartition("Error: ")[2]
     assert not combining.stored()
     if not isinstance(combining.combine, TopCombineFn):
         combining.panes = [replace(pane, value=_in_order(pane.value)) for pane in combining.panes]
