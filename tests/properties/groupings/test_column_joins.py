@@ -191,13 +191,13 @@ def run(
     left = Checkpoint.read(ObjectStore(str(place)))
     assert not any(left.load(GROUPING).count().values()), "a closed window leaves no state"
     counted = {name: count for name, count in result.counters[GROUPING].items() if count and name != "timers"}
-    # What leaves the grouping is rows in one way, and groups in another.
-    counted |= {
-        f"{counter.key.step} {counter.key.metric.name}": counter.committed
-        for counter in result.metrics().query(beam.metrics.MetricsFilter().with_namespace("headrace"))["counters"]
-        if counter.key.step.startswith("Join/") and counter.key.step != GROUPING
-    }
-    return [row for epoch in sorted(rows) for row in rows[epoch]], counted
+    metrics: Counter[str] = Counter(counted)
+    for counter in result.metrics().query(beam.metrics.MetricsFilter().with_namespace("headrace"))["counters"]:
+        # What leaves the grouping is rows in one way, and groups in another; elements are taken in either way.
+        step, name = counter.key.step, counter.key.metric.name
+        if step.startswith("Join/") and step != GROUPING:
+            metrics[f"{step} {'taken' if name in ('by_column', 'one_by_one') else name}"] += counter.committed
+    return [row for epoch in sorted(rows) for row in rows[epoch]], metrics
 
 
 def of_each_window(rows: list[tuple[str, str]]) -> dict[str, list[str]]:
