@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias, cast
 
+from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.sdk.combinefns.collecting import (
     AtMostCombineFn,
     LatestCombineFn,
@@ -16,12 +17,14 @@ from headrace.sdk.combinefns.collecting import (
 )
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, Combining
 from headrace.sdk.combinefns.numeric import CountCombineFn, MeanCombineFn
-from headrace.sdk.expressions.batch_view import WithNothing
+from headrace.sdk.expressions.batch_view import BatchView, PairFunction, WithNothing
+from headrace.sdk.expressions.element_schema import pair
+from headrace.sdk.expressions.expression import event_time
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform, ptransform_fn
 from headrace.sdk.graph.pvalue import Collection, PCollection
 from headrace.sdk.transforms.aggregation.combine import CombineGlobally, CombinePerKey
-from headrace.sdk.transforms.core.par_do import FlatMap, Map
+from headrace.sdk.transforms.core.par_do import FlatMap, Map, MapTuple
 from headrace.sdk.transforms.util.pairs import Keys
 
 SortKey: TypeAlias = Callable[[object], object]
@@ -301,18 +304,28 @@ class Latest:
 
         def expand(self, inputs: Collection) -> Collection:
             """A collection with one pair (key, latest value) per key, window and pane."""
-            return inputs | "Time" >> Map(_value_with_time) | "Latest" >> _PerKey(LatestCombineFn())
+            return inputs | "Time" >> MapTuple(_ValueWithTime()) | "Latest" >> _PerKey(LatestCombineFn())
 
 
 def _with_time(element: object, timestamp: object = DoFn.TimestampParam) -> tuple[object, object]:
     return element, timestamp
 
 
-def _value_with_time(
-    pair: tuple[object, object], timestamp: object = DoFn.TimestampParam
-) -> tuple[object, tuple[object, object]]:
-    key, value = pair
-    return key, (value, timestamp)
+class _ValueWithTime(PairFunction):
+    """Makes pairs (key, (value, timestamp)) of pairs (key, value)."""
+
+    takes_items = True
+    """Marker for `MapTuple`: the key and the value are two arguments."""
+
+    def __call__(
+        self, key: object, value: object, timestamp: object = DoFn.TimestampParam
+    ) -> tuple[object, tuple[object, object]]:
+        return key, (value, timestamp)
+
+    def on_columns(self, view: BatchView) -> ValueSchema:
+        """See `ColumnFunction`."""
+        key, value = view.pair()
+        return pair(key, pair(value, view.shape_of(event_time())))
 
 
 @ptransform_fn
