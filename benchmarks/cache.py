@@ -114,7 +114,10 @@ class ByRecency(StateCache):
 
 @dataclass(frozen=True)
 class Load:
-    """How much is done: in each epoch a fifth of the keys has a record, when a window ends every key's timer fires."""
+    """How much is done. In each epoch half of the profiles or a fifth of the tables get a record.
+
+    When a window ends the timer of every table fires.
+    """
 
     keys: int
     epochs: int
@@ -125,7 +128,8 @@ class Load:
         """For each epoch key -> number."""
         dice = random.Random(16)
         keys = range(self.keys)
-        return [{key: dice.randrange(1000) for key in dice.sample(keys, self.keys // 5)} for _ in range(self.epochs)]
+        visited = self.keys // (2 if self.program is Profiles else 5)
+        return [{key: dice.randrange(1000) for key in dice.sample(keys, visited)} for _ in range(self.epochs)]
 
     @property
     def state_bytes(self) -> int:
