@@ -28,10 +28,14 @@ def engine(result: PipelineResult, step: str) -> dict[str, int]:
 
 # What takes all keys at once sets no timers, but looks at the watermark itself.
 @pytest.mark.parametrize(
-    ("combine", "timers"),
-    [(beam.CombinePerKey(Sum()), {"timers": 3}), (beam.CombinePerKey(sum), {}), (beam.GroupByKey(), {"timers": 3})],
+    ("combine", "others"),
+    [
+        (beam.CombinePerKey(Sum()), {"timers": 3, "one_by_one": 7}),
+        (beam.CombinePerKey(sum), {"by_column": 7}),
+        (beam.GroupByKey(), {"timers": 3}),
+    ],
 )
-def test_the_engine_measures_each_step(combine: beam.PTransform[object, object], timers: dict[str, int]) -> None:
+def test_the_engine_measures_each_step(combine: beam.PTransform[object, object], others: dict[str, int]) -> None:
     lateness = 5
     p = beam.Pipeline(LocalRunner())
     stream = TestStream().add_elements([window_value(1), window_value(2), window_value(31)]).advance_watermark_to(30)
@@ -51,7 +55,7 @@ def test_the_engine_measures_each_step(combine: beam.PTransform[object, object],
         "watermark": MAX_TIMESTAMP,
         "lag": 0,
         "state_bytes": 0,
-        **timers,
+        **others,
     }
     gauges = [PipelineResult(epoch).metrics().query(ENGINE)["gauges"] for epoch in epochs]
     course = [{one.key.metric.name: one.result.value for one in of if one.key.step == "Total"} for of in gauges]
@@ -113,7 +117,8 @@ def test_what_goes_in_and_comes_out_of_each_step_of_a_stage() -> None:
     calls = counters(result)
     for name, (_, taken, given) in STEPS.items():
         found = engine(result, name)
-        assert found == {"records_in": taken, "records_out": given}, name
+        ways = {} if name == "windows" else {"one_by_one": taken}
+        assert found == {"records_in": taken, "records_out": given, **ways}, name
         if name == "windows":
             continue
         probe = engine(result, f"{name} probe")
@@ -133,7 +138,7 @@ def test_elements_in_several_windows_are_counted_as_they_are_processed() -> None
     looked = made | "Look" >> beam.Map(lambda x, window=beam.DoFn.WindowParam: x)
     _ = looked | "Behind" >> beam.Map(counting("calls"))
     result = p.run()
-    assert engine(result, "Look") == {"records_in": 2, "records_out": 4}
+    assert engine(result, "Look") == {"records_in": 2, "records_out": 4, "one_by_one": 2}
     assert engine(result, "Behind")["records_in"] == counters(result)["Behind", "calls"] == 4
 
 
