@@ -33,7 +33,7 @@ class Join(PTransform[Collection, Collection]):
         names: Names of the two fields of the result.
 
     Raises:
-        ValueError: `how` is none of these, or `on` names no field.
+        ValueError: `how` is none of these, `on` names no field, or `names` are not two different names.
 
     >>> import headrace as beam
     >>> with beam.Pipeline("LocalRunner") as pipeline:
@@ -53,6 +53,8 @@ class Join(PTransform[Collection, Collection]):
         super().__init__()
         if how not in _KINDS:
             raise ValueError(f"how must be one of {', '.join(_KINDS)}, got {how!r:.80}")
+        if len(names) != 2 or len(set(names)) != 2:
+            raise ValueError(f"names must be two different names, of the left side and of the right, got {names!r:.80}")
         fields = [on] if isinstance(on, str) else list(on)
         if not fields:
             raise ValueError("on must name at least one field")
