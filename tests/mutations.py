@@ -186,6 +186,55 @@ MUTATIONS = (
             f"{_UNIT}/lowlevel/state/test_segment.py",
         ),
     ),
+    Mutation(
+        "columns: sums of floats keep only the first places",
+        "sdk/combinefns/exact_sums.py",
+        "        left = left - pieces\n",
+        "        left = left * 0\n",
+        (f"{_UNIT}/sdk/combinefns/test_exact_sums.py",),
+    ),
+    Mutation(
+        "columns: negative floats have the reverse order",
+        "sdk/operators/combining/ordered_columns.py",
+        "        flipped = np.where(bits < 0, bits ^ limits.max, bits)\n",
+        "        flipped = bits\n",
+        (f"{_UNIT}/sdk/operators/combining/test_ordered_columns.py",),
+    ),
+    Mutation(
+        "columns: sums of decimals lose their sign",
+        "sdk/operators/combining/ordered_columns.py",
+        "    words = np.stack([numbers, numbers >> 63], 1).astype(np.int64)\n",
+        "    words = np.stack([numbers, numbers * 0], 1).astype(np.int64)\n",
+        (f"{_UNIT}/sdk/operators/combining/test_ordered_columns.py",),
+    ),
+    Mutation(
+        "columns: the key None is the key of the first element",
+        "lowlevel/columnar/key_columns.py",
+        'column.dictionary_encode("encode")',
+        "pc.fill_null(column, column[0]).dictionary_encode()",
+        (f"{_PROPERTIES}/groupings/test_column_types.py",),
+    ),
+    Mutation(
+        "columns: the sum of nothing is None",
+        "sdk/operators/combining/aggregates.py",
+        "            return kept.fill_null(0)\n",
+        "            return kept\n",
+        (f"{_PROPERTIES}/groupings/test_column_types.py", "tests/transcripts -k closing_fires_always"),
+    ),
+    Mutation(
+        "columns: contents of another type are lost when tables meet",
+        "sdk/operators/vectorized/state/window_table.py",
+        "    values = objects_of([(accumulator,) if count else None for accumulator, count in held])\n",
+        "    values = objects_of([None for accumulator, count in held])\n",
+        (f"{_PROPERTIES}/groupings/test_vectorized_grouping.py",),
+    ),
+    Mutation(
+        "columns: all elements count as taken by column",
+        "sdk/operators/combining/combiner_lifting.py",
+        "        self._taken[by_column] += len(batch)\n",
+        "        self._taken[True] += len(batch)\n",
+        (f"{_UNIT}/runners/engine/driver/test_step_metrics.py",),
+    ),
 )
 
 
