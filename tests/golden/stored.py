@@ -45,7 +45,13 @@ from headrace.sdk.model.row import Row
 from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, WindowedValue
 from headrace.sdk.operators.combining.aggregates import Reducer, Reducers
 from headrace.sdk.operators.combining.combine_buffer import Lifted
-from headrace.sdk.operators.combining.list_reducers import Chosen, Collected, Custom, Distinct, Latest
+from headrace.sdk.operators.combining.list_reducers import (
+    CustomReducer,
+    LatestReducer,
+    ListReducer,
+    SetReducer,
+    TopReducer,
+)
 from headrace.sdk.operators.combining.session_lifting import SessionParts
 from headrace.sdk.operators.side_inputs.gate_inputs import SideView, SideWatermark
 from headrace.sdk.splittable.offset_range import OffsetRange
@@ -95,7 +101,7 @@ INSTANCES: Mapping[str, object] = {
     # Named tuples and dataclasses of the program's; this one is in each process.
     "ClassWithFields": RequestRate(1, 2),
     "Columns": Columns(b"table", Single(0)),
-    "CustomReducer": Custom(cast(Any, "combine")),
+    "CustomReducer": CustomReducer(cast(Any, "combine")),
     "DeadLetter": DeadLetter("step", "key", 7, "error"),
     "DefaultMark": GlobalWindowMark.MARK,
     "DictShape": Named(("a",), (Single(1),)),
@@ -119,8 +125,8 @@ INSTANCES: Mapping[str, object] = {
     "KafkaOutgoing": OutgoingRecord(b"key", b"value", (("name", None),), 7),
     "KafkaRecord": KafkaRecord("topic", 1, 7, b"key", b"value", (("name", b"x"),), Timestamp(5)),
     "LiftedShape": Lifted(Single(0), Reducers((Reducer.SUM,), False), GlobalSlices()),
-    "LatestReducer": Latest(),
-    "ListReducer": Collected(),
+    "LatestReducer": LatestReducer(),
+    "ListReducer": ListReducer(),
     "NamedTuple": dynamic_named_tuple("Key", ("a", "b"))(1, "x"),
     "NoExtreme": _Nothing.NOTHING,
     "OffsetRange": OffsetRange(3, 7),
@@ -136,7 +142,7 @@ INSTANCES: Mapping[str, object] = {
     "Reducer": Reducer.MEAN,
     "Reducers": Reducers((Reducer.SUM, Reducer.COUNT), True),
     "Row": Row(a=1, b="x"),
-    "SetReducer": Distinct(),
+    "SetReducer": SetReducer(),
     "SessionPartsShape": SessionParts(Single(0), 2),
     "ShardedKey": ShardedKey("key", b"1"),
     "ShownValue": Shown("<socket>"),
@@ -155,7 +161,7 @@ INSTANCES: Mapping[str, object] = {
     "TimestampCombiner": TimestampCombiner.OUTPUT_AT_LATEST,
     "TimestampShape": Instant(1),
     "TimestampedValue": TimestampedValue("a", 5),
-    "TopReducer": Chosen(3, least=False),
+    "TopReducer": TopReducer(3, least=False),
     "TupleShape": pair(Single(0), Single(1)),
     "UniqueSketch": _sketch(),
     "UnreadableRecord": Unreadable(b"raw", FAILURE),

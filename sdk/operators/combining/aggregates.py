@@ -26,9 +26,15 @@ from headrace.sdk.combinefns.composite import SkippingMarks, TupleCombineFn
 from headrace.sdk.combinefns.exact_sums import PARTS, exact_sums, rounded_sums, sum_of_parts, sums_of_one
 from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
-from headrace.sdk.operators.combining.list_reducers import Chosen, Collected, Custom, Distinct, Latest
+from headrace.sdk.operators.combining.list_reducers import (
+    CustomReducer,
+    LatestReducer,
+    ListReducer,
+    SetReducer,
+    TopReducer,
+)
 from headrace.sdk.operators.combining.ordered_columns import is_ordered, of_unscaled, order_codes, unscaled
-from headrace.sdk.operators.combining.value_columns import Columns, widest
+from headrace.sdk.operators.combining.value_columns import ElementColumns, widest
 
 LARGEST_SUM = 1 << 62
 """Bound from which on sums are computed with Python ints, which do not overflow, instead of int64."""
@@ -50,7 +56,7 @@ class ColumnReducer(Protocol):
     def adds(self) -> bool:
         """Whether the kept numbers may grow beyond the values, and overflow."""
 
-    def lifted(self, given: Columns) -> pa.Array | None:
+    def lifted(self, given: ElementColumns) -> pa.Array | None:
         """What is kept of each value: a column of one entry for each; None if columns do not express it."""
 
     def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
@@ -104,7 +110,7 @@ class Reducer(Enum):
         """See `ColumnReducer`."""
         return self in (Reducer.SUM, Reducer.MEAN)
 
-    def lifted(self, given: Columns) -> pa.Array | None:
+    def lifted(self, given: ElementColumns) -> pa.Array | None:
         """See `ColumnReducer`."""
         values = given.single()
         if values is None or values.null_count:
@@ -306,17 +312,17 @@ def reducers_of(combine: AnyCombineFn) -> Reducers | None:
 
 def _reducer(combine: object) -> ColumnReducer | None:
     if isinstance(combine, VectorizedCombineFn):
-        return Custom(combine)
+        return CustomReducer(combine)
     if type(combine) in (TopCombineFn, Largest, Smallest):
         number, key, least = cast("TopCombineFn[object]", combine).state_arguments().values()
-        return Chosen(cast(int, number), bool(least)) if key is None else None
+        return TopReducer(cast(int, number), bool(least)) if key is None else None
     return _REDUCERS.get(type(combine))
 
 
 _REDUCERS: dict[type, ColumnReducer] = {
     **{reducer.value: reducer for reducer in Reducer},
-    ToListCombineFn: Collected(),
-    ToSetCombineFn: Distinct(),
-    LatestCombineFn: Latest(),
+    ToListCombineFn: ListReducer(),
+    ToSetCombineFn: SetReducer(),
+    LatestCombineFn: LatestReducer(),
 }
 """CombineFn -> its reducer, for those without arguments."""

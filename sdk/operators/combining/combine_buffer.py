@@ -16,7 +16,7 @@ from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSche
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import stored_as
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducers
-from headrace.sdk.operators.combining.value_columns import Columns, columns_of, plain, widest
+from headrace.sdk.operators.combining.value_columns import ElementColumns, columns_of, plain, widest
 from headrace.sdk.windows.slices import Slices
 
 MOST_ELEMENTS = 100_000
@@ -177,9 +177,9 @@ def addends_of(batch: Batch, reducers: Reducers) -> Addends | None:
     return Addends(key.shape.moved(places), keys, kept, times) if all(map(is_key_column, keys)) else None
 
 
-def _in_columns(batch: ColumnBatch, reducers: Reducers) -> list[Columns] | None:
+def _in_columns(batch: ColumnBatch, reducers: Reducers) -> list[ElementColumns] | None:
     """The keys, and what each part of the reducers reads; None if that is not columns."""
-    pairs = Columns(batch.shape, batch.table.columns)
+    pairs = ElementColumns(batch.shape, batch.table.columns)
     key, value = pairs.item(0), pairs.item(1)
     if key is None or value is None or not key.shape.columns():
         return None
@@ -191,7 +191,7 @@ def _in_columns(batch: ColumnBatch, reducers: Reducers) -> list[Columns] | None:
     return [key, *items] if is_alike and len(items) == len(reducers.kept) else None
 
 
-def _in_pairs(batch: Batch, reducers: Reducers) -> list[Columns] | None:
+def _in_pairs(batch: Batch, reducers: Reducers) -> list[ElementColumns] | None:
     """The same for pairs that are Python values."""
     pairs = cast("Sequence[tuple[object, object]]", batch.values)
     # `zip(*pairs)` would make an iterator for each of them.
@@ -205,7 +205,7 @@ def _in_pairs(batch: Batch, reducers: Reducers) -> list[Columns] | None:
             # The CombineFn accepts or rejects other values.
             return None
         columns += [list(map(itemgetter(place), tuples)) for place in reducers.kept]
-    found: list[Columns] = []
+    found: list[ElementColumns] = []
     for each in columns:
         made = columns_of(each)
         if made is None:

@@ -21,7 +21,7 @@ from headrace.lowlevel.time import Timestamp
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
 from headrace.sdk.expressions.element_schema import Instant
 from headrace.sdk.operators.combining.ordered_columns import is_ordered, order_codes
-from headrace.sdk.operators.combining.value_columns import Columns, widest
+from headrace.sdk.operators.combining.value_columns import ElementColumns, widest
 
 
 class _Keeping:
@@ -52,10 +52,10 @@ class _Keeping:
 
 @stored_as("ListReducer")
 @dataclass(frozen=True, slots=True)
-class Collected(_Keeping):
+class ListReducer(_Keeping):
     """`ToListCombineFn`: keeps a list of the values."""
 
-    def lifted(self, given: Columns) -> pa.Array | None:
+    def lifted(self, given: ElementColumns) -> pa.Array | None:
         """See `ColumnReducer`."""
         values = given.single()
         return None if values is None or not is_key_column(values) else _lists_of_one(widest(values))
@@ -68,14 +68,14 @@ class Collected(_Keeping):
 
 @stored_as("TopReducer")
 @dataclass(frozen=True, slots=True)
-class Chosen(_Keeping):
+class TopReducer(_Keeping):
     """`TopCombineFn` without a sort key: keeps a sorted list of the greatest or least values."""
 
     number: int
     """Number of values that are kept."""
     least: bool
 
-    def lifted(self, given: Columns) -> pa.Array | None:
+    def lifted(self, given: ElementColumns) -> pa.Array | None:
         """See `ColumnReducer`."""
         values = given.single()
         if values is None or values.null_count:
@@ -95,10 +95,10 @@ class Chosen(_Keeping):
 
 @stored_as("SetReducer")
 @dataclass(frozen=True, slots=True)
-class Distinct(_Keeping):
+class SetReducer(_Keeping):
     """`ToSetCombineFn`: keeps a list of the distinct values with the number of times that each was added."""
 
-    def lifted(self, given: Columns) -> pa.Array | None:
+    def lifted(self, given: ElementColumns) -> pa.Array | None:
         """See `ColumnReducer`."""
         values = given.single()
         if values is None or not is_key_column(values) or _has_odd_floats(values):
@@ -130,10 +130,10 @@ class Distinct(_Keeping):
 
 @stored_as("LatestReducer")
 @dataclass(frozen=True, slots=True)
-class Latest(_Keeping):
+class LatestReducer(_Keeping):
     """`LatestCombineFn`: keeps the time in microseconds UTC and the value."""
 
-    def lifted(self, given: Columns) -> pa.Array | None:
+    def lifted(self, given: ElementColumns) -> pa.Array | None:
         """See `ColumnReducer`."""
         value, time = given.item(0), given.item(1)
         values = None if value is None else value.single()
@@ -167,12 +167,12 @@ class Latest(_Keeping):
 
 
 @lru_cache(maxsize=64)
-def _unpacked(data: bytes) -> Custom:
-    return Custom(cloudpickle.loads(data))
+def _unpacked(data: bytes) -> CustomReducer:
+    return CustomReducer(cloudpickle.loads(data))
 
 
 @stored_as("CustomReducer", make=_unpacked, parts=lambda reducer: (reducer.packed,))
-class Custom(_Keeping):
+class CustomReducer(_Keeping):
     """A `VectorizedCombineFn`: keeps its states."""
 
     def __init__(self, combine: VectorizedCombineFn[Any, Any, Any]) -> None:
@@ -184,12 +184,12 @@ class Custom(_Keeping):
         return dumps(self.combine)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Custom) and (self.combine is other.combine or self.packed == other.packed)
+        return isinstance(other, CustomReducer) and (self.combine is other.combine or self.packed == other.packed)
 
     def __hash__(self) -> int:
         return hash(self.packed)
 
-    def lifted(self, given: Columns) -> pa.Array | None:
+    def lifted(self, given: ElementColumns) -> pa.Array | None:
         """See `ColumnReducer`. Raises TypeError for an array of another length, or with nulls."""
         values = given.single()
         states = None if values is None else self.combine.lift(values)

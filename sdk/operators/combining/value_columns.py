@@ -97,7 +97,7 @@ _TYPES: dict[type, pa.DataType] = {
 """Type of Python values -> type of their column."""
 
 
-class Columns(NamedTuple):
+class ElementColumns(NamedTuple):
     """Values as columns."""
 
     shape: ValueSchema
@@ -107,13 +107,13 @@ class Columns(NamedTuple):
         """The column of values that are those of one column."""
         return plain(self.columns[self.shape.column]) if isinstance(self.shape, Single) else None
 
-    def item(self, index: int) -> Columns | None:
+    def item(self, index: int) -> ElementColumns | None:
         """The items of values that are tuples."""
         shape = self.shape.part(index)
-        return None if shape is None else Columns(shape, self.columns)
+        return None if shape is None else ElementColumns(shape, self.columns)
 
 
-def columns_of(values: Sequence[object], first: int = 0) -> Columns | None:
+def columns_of(values: Sequence[object], first: int = 0) -> ElementColumns | None:
     """Python values as columns of which the same values can be made again, None among them; None for others.
 
     Args:
@@ -125,12 +125,12 @@ def columns_of(values: Sequence[object], first: int = 0) -> Columns | None:
         return _columns_of_tuples(cast("Sequence[tuple[object, ...]]", values), first)
     if kinds == {Timestamp}:
         micros = np.fromiter((cast(Timestamp, value).micros for value in values), np.int64, len(values))
-        return Columns(Instant(first), [of_numbers(micros)])
+        return ElementColumns(Instant(first), [of_numbers(micros)])
     column = column_of(values, nulls=True)
-    return None if column is None else Columns(Single(first), [column])
+    return None if column is None else ElementColumns(Single(first), [column])
 
 
-def _columns_of_tuples(values: Sequence[tuple[object, ...]], first: int) -> Columns | None:
+def _columns_of_tuples(values: Sequence[tuple[object, ...]], first: int) -> ElementColumns | None:
     width = len(values[0])
     if not width or set(map(len, values)) != {width}:
         return None
@@ -141,4 +141,4 @@ def _columns_of_tuples(values: Sequence[tuple[object, ...]], first: int) -> Colu
             return None
         shapes.append(found.shape)
         columns += found.columns
-    return Columns(Tuple((*shapes,)), columns)
+    return ElementColumns(Tuple((*shapes,)), columns)

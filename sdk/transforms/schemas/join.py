@@ -53,7 +53,7 @@ class Join(PTransform[Collection, Collection]):
         super().__init__()
         if how not in _KINDS:
             raise ValueError(f"how must be one of {', '.join(_KINDS)}, got {how!r:.80}")
-        if len(names) != 2 or len(set(names)) != 2:
+        if len({*names}) != 2:
             raise ValueError(f"names must be two different names, of the left side and of the right, got {names!r:.80}")
         fields = [on] if isinstance(on, str) else list(on)
         if not fields:
