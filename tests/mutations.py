@@ -231,8 +231,8 @@ MUTATIONS = (
     Mutation(
         "columns: all elements count as taken by column",
         "sdk/operators/combining/combiner_lifting.py",
-        "        self._taken[by_column] += len(batch)\n",
-        "        self._taken[True] += len(batch)\n",
+        "        self._taken.add(len(batch), by_column)\n",
+        "        self._taken.add(len(batch), True)\n",
         (f"{_UNIT}/runners/engine/driver/test_step_metrics.py",),
     ),
 )

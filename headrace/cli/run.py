@@ -93,10 +93,7 @@ def run(
         except KeyboardInterrupt as stop:
             print_message(errors, last.on_interrupt(checkpoint))
             raise typer.Exit(Ending.INTERRUPTED) from stop
-    print_message(Console(highlight=False), last.at_end())
-    if isinstance(program, Pipeline):
-        for sentence in last.unlike_explained(program):
-            print_message(errors, sentence)
+    last.say_end(program)
 
 
 def flags_of(options: Sequence[str], checkpoint: str | None = None) -> list[str]:
@@ -141,18 +138,20 @@ class _AnnouncedPage(PageReporter):
 class _LastEpoch(LastProgress):
     """Keeps the progress of the last epoch, for the message at the end."""
 
-    def at_end(self) -> str:
-        """Return the message for the end of the input."""
+    def say_end(self, program: Program) -> None:
+        """Print the messages for the end of the input."""
+        print_message(Console(highlight=False), self._at_end())
+        if self._last is not None and isinstance(program, Pipeline):
+            for sentence in unlike_explained(program, self._last.metrics):
+                print_message(errors, sentence)
+
+    def _at_end(self) -> str:
         if (last := self._last) is None:
             return "done: there was nothing left to do"
         numbers = (
             f"{last.records_in:,} records in, {last.records_out:,} out, {last.late:,} late, {last.dropped:,} dropped"
         )
         return f"done: {last.epoch:,} epochs, {numbers}"
-
-    def unlike_explained(self, pipeline: Pipeline) -> list[str]:
-        """See `headrace.cli.column_share`."""
-        return [] if self._last is None else unlike_explained(pipeline, self._last.metrics)
 
     def on_interrupt(self, checkpoint: str | None) -> str:
         """Return the message for Ctrl-C."""

@@ -128,6 +128,24 @@ def numbers_in(column: pa.Array) -> NDArray[Any]:
     return numbers
 
 
+def lists_of_one(values: pa.Array) -> pa.Array:
+    """A list (`large_list`) for each value, with this value.
+
+    >>> lists_of_one(pa.array([3, 1])).to_pylist()
+    [[3], [1]]
+    """
+    return pa.LargeListArray.from_arrays(of_numbers(np.arange(len(values) + 1)), values)
+
+
+def owners_of_items(owners: NDArray[np.int64], lists: pa.Array) -> NDArray[np.int64]:
+    """The owner of each item of lists (without nulls), given that of each list.
+
+    >>> owners_of_items(np.array([7, 5]), pa.array([["a"], ["b", "c"]], pa.large_list(pa.string())))
+    array([7, 5, 5])
+    """
+    return np.repeat(owners, np.diff(numbers_in(lists.offsets)))
+
+
 def encode_tables(tables: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
     """Encode record batches of one schema as an Arrow IPC stream.
 

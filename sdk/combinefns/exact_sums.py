@@ -152,11 +152,6 @@ def rounded_sums(sums: pa.Array) -> Floats:
     return first
 
 
-def sums_of_one(values: pa.Array) -> pa.Array:
-    """The parts of sums that have one value each: a column of type `PARTS`. `values` are float64 without nulls."""
-    return pa.LargeListArray.from_arrays(of_numbers(np.arange(len(values) + 1)), values)
-
-
 def exact_sums(groups: Numbers, count: int, values: Floats) -> pa.Array:
     """Sum by group.
 

@@ -40,6 +40,11 @@ def _total(start: Number, values: Sequence[Number]) -> Number:
     return sum(values, start)
 
 
+def _plus(total: Number, value: Number) -> Number:
+    """Add one value to a sum; whole numbers need no look at other types."""
+    return total + value if type(value) is int and type(total) is int else _total(total, (value,))
+
+
 def _without(total: Number, value: Number) -> Number:
     kinds = {type(total), type(value)}
     return _total(total, (-value,)) if kinds <= _REAL else total - value
@@ -81,7 +86,7 @@ class SumFn(CombineFn[Number, Number, Number]):
 
     def add_input(self, accumulator: Number, element: Number) -> Number:
         """See `CombineFn`."""
-        return _total(accumulator, (element,))
+        return _plus(accumulator, element)
 
     def add_inputs(self, accumulator: Number, elements: Iterable[Number]) -> Number:
         """See `CombineFn`."""
@@ -150,7 +155,7 @@ class MeanCombineFn(CombineFn[Number, tuple[Number, int], float]):
     def add_input(self, accumulator: tuple[Number, int], element: Number) -> tuple[Number, int]:
         """See `CombineFn`."""
         total, count = accumulator
-        return _total(total, (element,)), count + 1
+        return _plus(total, element), count + 1
 
     def add_inputs(self, accumulator: tuple[Number, int], elements: Iterable[Number]) -> tuple[Number, int]:
         """See `CombineFn`."""
@@ -188,11 +193,12 @@ class _ExtremeFn(CombineFn[OrderedT, OrderedT | _Nothing, OrderedT]):
         raise TypeError("a subclass says which value comes first")
 
     def _chosen(self, values: list[OrderedT]) -> OrderedT:
+        if float not in set(map(type, values)):
+            return self._extreme(values)
         found: object = self._extreme(values)
-        given: list[object] = [*values]
-        floats = [value for value in given if isinstance(value, float)]
+        floats = [value for value in cast("list[object]", values) if isinstance(value, float)]
         missing = [value for value in floats if value != value]
-        if missing or (floats and found == 0 and type(found) is float):
+        if missing or (found == 0 and type(found) is float):
             zeros = [value for value in floats if value == 0 and copysign(1, value) == self._sign_of_zero]
             found = next(chain(missing, zeros), found)
         return cast(OrderedT, found)

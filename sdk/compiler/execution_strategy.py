@@ -99,19 +99,15 @@ def grouping_strategy(
     combines = combine is not None and not takes_back
     lifts = combines and all(liftable(windowing, form) for form in forms)
     fans_out = combines and has_fanout and not windowing.trigger.needs_values
-    # (vectorized, keeps elements, in sessions): computation, what happens before the shuffle
-    match reason is None, combine is None, gap_of(windowing) is not None:
-        case True, True, _:
-            grouper, lifting = Grouper.JOIN if joins else Grouper.LISTS, Lifting.NOTHING
-        case True, False, True:
-            assert not fans_out, "obstacle() refuses sessions with fan-out: parts of a session have no shards"
-            grouper, lifting = Grouper.SESSIONS, Lifting.SESSIONS
-        case True, False, False:
-            assert lifts, f"{windowing}: a ColumnGrouping has lifted input only; obstacle() must refuse it"
-            grouper, lifting = Grouper.COLUMNS, Lifting.WINDOWS
-        case _:
-            grouper, lifting = Grouper.PER_KEY, Lifting.WINDOWS if lifts else Lifting.NOTHING
-    return GroupingStrategy(grouper, lifting, fans_out, reason)
+    if reason is not None:
+        return GroupingStrategy(Grouper.PER_KEY, Lifting.WINDOWS if lifts else Lifting.NOTHING, fans_out, reason)
+    if combine is None:
+        return GroupingStrategy(Grouper.JOIN if joins else Grouper.LISTS, Lifting.NOTHING, fans_out, None)
+    if gap_of(windowing) is not None:
+        assert not fans_out, "obstacle() refuses sessions with fan-out: parts of a session have no shards"
+        return GroupingStrategy(Grouper.SESSIONS, Lifting.SESSIONS, fans_out, None)
+    assert lifts, f"{windowing}: a ColumnGrouping has lifted input only; obstacle() must refuse it"
+    return GroupingStrategy(Grouper.COLUMNS, Lifting.WINDOWS, fans_out, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,11 +250,7 @@ def cut(
     """
     rest = deque(unread)
     tasks = _Tasks(share=max(1, -(-limit // max(1, splits))))
-    while tasks.total < limit:
-        if not rest:
-            if (following := take()) is None:
-                break
-            rest.append(following)
+    while tasks.total < limit and _has_first(rest, take):
         if format_.is_divided(rest[0].file):
             rest[0] = _as_it_is(rest[0], format_, rest[0] in compared, changed)
         _cut_first(format_, rest, tasks, limit, allow_missing, missing)
@@ -263,6 +259,13 @@ def cut(
     compared.clear()
     compared.update(rest)
     return tasks.splits(), tuple(rest)
+
+
+def _has_first(rest: deque[UnreadFile], take: Callable[[], UnreadFile | None]) -> bool:
+    """Whether there is a file to cut; if none is left of those that were begun, the next one is taken."""
+    if not rest and (following := take()) is not None:
+        rest.append(following)
+    return bool(rest)
 
 
 def _cut_first(

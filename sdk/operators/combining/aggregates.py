@@ -10,7 +10,7 @@ from typing import Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers, to_list
+from headrace.lowlevel.columnar.arrow_arrays import lists_of_one, numbers_in, of_numbers, owners_of_items, to_list
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.stored_names import stored_as
 from headrace.sdk.combinefns.collecting import (
@@ -23,7 +23,7 @@ from headrace.sdk.combinefns.collecting import (
 )
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.composite import SkippingMarks, TupleCombineFn
-from headrace.sdk.combinefns.exact_sums import PARTS, exact_sums, rounded_sums, sum_of_parts, sums_of_one
+from headrace.sdk.combinefns.exact_sums import PARTS, exact_sums, rounded_sums, sum_of_parts
 from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
 from headrace.sdk.operators.combining.list_reducers import (
@@ -129,8 +129,7 @@ class Reducer(Enum):
         if self in (Reducer.MAX, Reducer.MIN):
             return kept.take(of_numbers(_extremes(groups, count, kept, self is Reducer.MAX)))
         if kept.type == PARTS:
-            parts = np.diff(numbers_in(kept.offsets))
-            return exact_sums(np.repeat(groups, parts), count, numbers_in(kept.flatten()))
+            return exact_sums(owners_of_items(groups, kept), count, numbers_in(kept.flatten()))
         found = np.zeros(count, np.int64)
         if not pa.types.is_decimal(kept.type):
             np.add.at(found, groups, numbers_in(kept))
@@ -187,7 +186,7 @@ def _addends(values: pa.Array) -> pa.Array | None:
     """What sums keep of each value: int64, `PARTS`, or a decimal whose digits fit into 64 bits; None for others."""
     kind = values.type
     if kind == pa.float64():
-        return sums_of_one(values)
+        return lists_of_one(values)
     if pa.types.is_decimal128(kind):
         return None if unscaled(values) is None else values
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):

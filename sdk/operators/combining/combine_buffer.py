@@ -87,6 +87,8 @@ class Addends(NamedTuple):
     values: list[pa.Array]
     """What each part of the reducers that reads values keeps of them."""
     times: Times
+    bound: int
+    """An upper bound of the absolute value of all sums over the elements."""
 
     @property
     def types(self) -> list[pa.DataType]:
@@ -97,8 +99,7 @@ class Addends(NamedTuple):
 class CombineBuffer:
     """Buffers columns of elements until they are combined."""
 
-    def __init__(self, reducers: Reducers) -> None:
-        self._reducers = reducers
+    def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
@@ -111,7 +112,7 @@ class CombineBuffer:
 
     def takes(self, addends: Addends) -> bool:
         """Whether the elements can be added: their columns are like those in the buffer, and no sum overflows."""
-        if self._bound + self._reducers.bound(addends.values) >= LARGEST_SUM:
+        if self._bound + addends.bound >= LARGEST_SUM:
             return False
         if not self._added:
             return True
@@ -121,7 +122,7 @@ class CombineBuffer:
     def add(self, addends: Addends) -> None:
         """Add elements, for which `takes` is True."""
         self._added.append(addends)
-        self._bound += self._reducers.bound(addends.values)
+        self._bound += addends.bound
         self.size += len(addends.times)
 
     def is_full(self) -> bool:
@@ -135,9 +136,9 @@ class CombineBuffer:
         added = self._added
         keys = [pa.concat_arrays(parts) for parts in zip(*(each.keys for each in added), strict=True)]
         values = [pa.concat_arrays(parts) for parts in zip(*(each.values for each in added), strict=True)]
-        times = np.concatenate([each.times for each in added])
+        times, bound = np.concatenate([each.times for each in added]), self._bound
         self.clear()
-        return Addends(added[0].key, keys, values, times)
+        return Addends(added[0].key, keys, values, times, bound)
 
 
 def combined(addends: Addends, reducers: Reducers, slices: Slices) -> ColumnBatch:
@@ -173,8 +174,10 @@ def addends_of(batch: Batch, reducers: Reducers) -> Addends | None:
         return None
     places = {place: number for number, place in enumerate(key.shape.columns())}
     keys = [widest(plain(key.columns[place])) for place in places]
+    if not all(map(is_key_column, keys)):
+        return None
     times = np.asarray(batch.instants(), np.int64)
-    return Addends(key.shape.moved(places), keys, kept, times) if all(map(is_key_column, keys)) else None
+    return Addends(key.shape.moved(places), keys, kept, times, reducers.bound(kept))
 
 
 def _in_columns(batch: ColumnBatch, reducers: Reducers) -> list[ElementColumns] | None:

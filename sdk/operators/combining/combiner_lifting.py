@@ -20,7 +20,7 @@ from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.lowlevel.user_errors import failed_step
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
 from headrace.sdk.combinefns.composite import GlobalWindowMark, SkippingMarks
-from headrace.sdk.model.column_counts import count_taken
+from headrace.sdk.model.column_counts import ColumnCounts
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.combining.combine_buffer import CombineBuffer, addends_of, combined
@@ -132,10 +132,9 @@ class LiftedCombine(RunsCombiner, InlineComputation):
         self._slices = slices_of(windowing) if input_form is GroupingInputForm.PLAIN else None
         self._reducers = reducers_of(combine)
         self._skips_marks = isinstance(combine, SkippingMarks)
-        self._buffer = CombineBuffer(self._reducers) if self._reducers and self._slices else None
+        self._buffer = CombineBuffer() if self._reducers and self._slices else None
         self._groups = _Groups(combine, key_coder, step)
-        self._taken = [0, 0]
-        """Numbers of elements that were taken one by one and by column, and are not reported yet."""
+        self._taken = ColumnCounts()
 
     @property
     def is_pure(self) -> bool:
@@ -145,7 +144,7 @@ class LiftedCombine(RunsCombiner, InlineComputation):
     def start_bundle(self) -> None:
         """Remove the elements of an aborted bundle."""
         self._groups.clear()
-        self._taken = [0, 0]
+        self._taken.clear()
         if self._buffer is not None:
             self._buffer.clear()
 
@@ -154,7 +153,7 @@ class LiftedCombine(RunsCombiner, InlineComputation):
         if not len(batch):
             return
         by_column = self._add_columns(batch, emit)
-        self._taken[by_column] += len(batch)
+        self._taken.add(len(batch), by_column)
         if not by_column and not self._add_portions(batch):
             pairs = cast("Sequence[tuple[object, object]]", batch.values)
             if self._slices is None:
@@ -169,9 +168,7 @@ class LiftedCombine(RunsCombiner, InlineComputation):
 
     def finish_bundle(self, emit: Emit) -> None:
         """Send all accumulators."""
-        one_by_one, by_column = self._taken
-        count_taken(by_column, one_by_one)
-        self._taken = [0, 0]
+        self._taken.report()
         self._drain_columns(emit)
         values: list[object] = []
         timestamps: list[int] = []

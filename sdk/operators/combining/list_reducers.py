@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.lowlevel.code_pickling import dumps
-from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers, to_list
+from headrace.lowlevel.columnar.arrow_arrays import lists_of_one, numbers_in, of_numbers, owners_of_items, to_list
 from headrace.lowlevel.columnar.key_columns import Numbers, dense, first_indices, is_key_column, numbered
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Timestamp
@@ -58,11 +58,11 @@ class ListReducer(_Keeping):
     def lifted(self, given: ElementColumns) -> pa.Array | None:
         """See `ColumnReducer`."""
         values = given.single()
-        return None if values is None or not is_key_column(values) else _lists_of_one(widest(values))
+        return None if values is None or not is_key_column(values) else lists_of_one(widest(values))
 
     def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
         """See `ColumnReducer`."""
-        owners = _owners(groups, kept)
+        owners = owners_of_items(groups, kept)
         return _lists(kept.flatten(), owners, count, np.argsort(owners, kind="stable"))
 
 
@@ -81,11 +81,11 @@ class TopReducer(_Keeping):
         if values is None or values.null_count:
             return None
         values = widest(values)
-        return _lists_of_one(values) if is_ordered(values.type) else None
+        return lists_of_one(values) if is_ordered(values.type) else None
 
     def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
         """See `ColumnReducer`."""
-        values, owners = kept.flatten(), _owners(groups, kept)
+        values, owners = kept.flatten(), owners_of_items(groups, kept)
         codes = order_codes(values, nan_is_greatest=True)
         order = np.lexsort((codes if self.least else ~codes, owners))
         sizes = np.bincount(owners, minlength=count)
@@ -103,12 +103,12 @@ class SetReducer(_Keeping):
         values = given.single()
         if values is None or not is_key_column(values) or _has_odd_floats(values):
             return None
-        return _lists_of_one(_counted(widest(values), np.ones(len(values), np.int64)))
+        return lists_of_one(_counted(widest(values), np.ones(len(values), np.int64)))
 
     def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
         """See `ColumnReducer`."""
         values, counts = kept.flatten().flatten()
-        owners = _owners(groups, kept)
+        owners = owners_of_items(groups, kept)
         pairs, names = dense(owners * len(values) + numbered([values]))
         first = first_indices(pairs, len(names))
         sums = np.zeros(len(names), np.int64)
@@ -244,15 +244,6 @@ def _has_odd_floats(values: pa.Array) -> bool:
         return False
     numbers = numbers_in(values.drop_null())
     return bool(((numbers != numbers) | ((numbers == 0) & np.signbit(numbers))).any())
-
-
-def _lists_of_one(values: pa.Array) -> pa.Array:
-    return pa.LargeListArray.from_arrays(of_numbers(np.arange(len(values) + 1)), values)
-
-
-def _owners(groups: Numbers, kept: pa.Array) -> Numbers:
-    """The group of each item of the lists."""
-    return np.repeat(groups, np.diff(numbers_in(kept.offsets)))
 
 
 def _lists(values: pa.Array, owners: Numbers, count: int, order: Numbers | Sequence[int]) -> pa.Array:

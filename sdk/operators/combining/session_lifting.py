@@ -18,7 +18,7 @@ from headrace.lowlevel.stored_names import named, stored_as
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
-from headrace.sdk.model.column_counts import count_taken
+from headrace.sdk.model.column_counts import ColumnCounts
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers, values_of_kept
 from headrace.sdk.operators.combining.combine_buffer import Addends, CombineBuffer, addends_of
@@ -135,9 +135,8 @@ class SessionLifting(RunsCombiner, InlineComputation):
         self._combine, self._reducers, self._gap = combine, reducers, gap
         self._form, self._output_stream = input_form, output_stream
         self._watermark = MIN_TIMESTAMP
-        self._buffer = CombineBuffer(reducers)
-        self._taken = [0, 0]
-        """Numbers of elements that were taken one by one and by column, and are not reported yet."""
+        self._buffer = CombineBuffer()
+        self._taken = ColumnCounts()
 
     @property
     def is_pure(self) -> bool:
@@ -148,14 +147,14 @@ class SessionLifting(RunsCombiner, InlineComputation):
         """Remove the elements of an aborted bundle; elements whose own window has ended at `watermark` are late."""
         self._watermark = watermark
         self._buffer.clear()
-        self._taken = [0, 0]
+        self._taken.clear()
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
         """Buffer the elements of a batch; send parts if there are many elements or sums might overflow."""
         if not len(batch):
             return
         addends = self._columns(batch)
-        self._taken[addends is not None] += len(batch)
+        self._taken.add(len(batch), addends is not None)
         if addends is None:
             emit(self._output_stream, self._one_by_one(batch))
             return
@@ -169,7 +168,7 @@ class SessionLifting(RunsCombiner, InlineComputation):
         if self._form is not GroupingInputForm.PLAIN:
             return None
         addends = addends_of(batch, self._reducers)
-        if addends is None or self._reducers.bound(addends.values) >= LARGEST_SUM:
+        if addends is None or addends.bound >= LARGEST_SUM:
             return None
         return addends if fits_int64(addends.times) else None
 
@@ -190,14 +189,12 @@ class SessionLifting(RunsCombiner, InlineComputation):
 
     def finish_bundle(self, emit: Emit) -> None:
         """Send the parts of all buffered elements."""
-        one_by_one, by_column = self._taken
-        count_taken(by_column, one_by_one)
-        self._taken = [0, 0]
+        self._taken.report()
         if (addends := self._buffer.drain()) is not None:
             emit(self._output_stream, self._parts(addends))
 
     def _parts(self, addends: Addends) -> ColumnBatch:
-        key, keys, values, times = addends
+        key, keys, values, times, _ = addends
         runs = runs_of_elements(numbered(keys), times, self._gap, is_closed(times + self._gap, self._watermark))
         first = np.flatnonzero(np.diff(runs.groups, prepend=-1))
         last = np.append(first[1:], len(times)) - 1

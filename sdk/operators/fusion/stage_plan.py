@@ -10,7 +10,7 @@ from headrace.lowlevel.metric import ENGINE, TypedMetricName, at, report
 from headrace.sdk.expressions.translated_function import TranslatedFunction
 from headrace.sdk.functions.arguments import Arguments, Given, Side
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, MapFn
-from headrace.sdk.model.column_counts import count_taken
+from headrace.sdk.model.column_counts import ColumnCounts
 from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
 from headrace.sdk.windows.windowing import Windowing
 
@@ -167,12 +167,20 @@ def are_pairs(values: Sequence[object]) -> bool:
     return set(map(type, values)) <= {tuple} and set(map(len, cast("Sequence[tuple[object, ...]]", values))) <= {2}
 
 
-def report_elements(label: str, came: int, went: int) -> None:
-    """Report the numbers of elements that a step has taken and put out, as metrics of the step."""
+def report_elements(label: str, came: int, went: int, by_column: int | None) -> None:
+    """Report the numbers of elements that a step has taken, put out, and taken as columns, as metrics of the step.
+
+    `by_column` is None for a step that does nothing with its elements.
+    """
     with at(label):
         for metric, count in ((_IN, came), (_OUT, went)):
             if count:
                 report(metric, count)
+        if by_column is not None:
+            taken = ColumnCounts()
+            taken.add(by_column, True)
+            taken.add(came - by_column, False)
+            taken.report()
 
 
 class Throughput:
@@ -219,11 +227,8 @@ class Throughput:
     def report(self) -> None:
         """Report the counts of the bundle as metrics of the steps."""
         for label, source, outputs in self._steps:
-            came, by_column = self._count(source), self._by_column.get(label, 0)
-            report_elements(label, came, sum(map(self._count, outputs)))
-            if label not in self._windowing:
-                with at(label):
-                    count_taken(by_column, came - by_column)
+            by_column = None if label in self._windowing else self._by_column.get(label, 0)
+            report_elements(label, self._count(source), sum(map(self._count, outputs)), by_column)
 
     def _count(self, node: int) -> int:
         lost = 0

@@ -22,14 +22,12 @@ import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnar.key_columns import Numbers, first_indices
-from headrace.lowlevel.metric import at
 from headrace.lowlevel.records.column_batch import ColumnBatch, Single, Tuple, ValueSchema
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Fired, OrNone, windows_between
 from headrace.sdk.functions.matched import Matched
-from headrace.sdk.model.column_counts import count_taken
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.fusion.stage_plan import report_elements
 from headrace.sdk.operators.vectorized.column_group_by_key import ColumnGroupByKey
@@ -88,9 +86,7 @@ class ColumnJoin(ColumnGroupByKey):
         by_column = left.values is None or isinstance(left.values, ValueColumns)
         by_column &= right.values is None or isinstance(right.values, ValueColumns)
         for label, count in zip(self._steps, (groups, rows), strict=True):
-            report_elements(label, groups, count)
-            with at(label):
-                count_taken(groups if by_column else 0, 0 if by_column else groups)
+            report_elements(label, groups, count, groups if by_column else 0)
         size = _PORTION if by_column else _FEW
         for begin in range(0, rows, size):
             matches = pairs.between(begin, min(begin + size, rows))
