@@ -128,6 +128,15 @@ def numbers_in(column: pa.Array) -> NDArray[Any]:
     return numbers
 
 
+def without_dictionary(column: pa.Array) -> pa.Array:
+    """The same values in a column that has no dictionary.
+
+    >>> without_dictionary(pa.array(["a", "a"]).dictionary_encode()).type
+    DataType(string)
+    """
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
 def lists_of_one(values: pa.Array) -> pa.Array:
     """A list (`large_list`) for each value, with this value.
 

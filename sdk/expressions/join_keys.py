@@ -14,6 +14,7 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.lowlevel.columnar.arrow_arrays import without_dictionary
 from headrace.lowlevel.columnar.key_columns import is_text
 from headrace.lowlevel.records.column_batch import Single, ValueSchema
 from headrace.lowlevel.stored_names import stored_as
@@ -79,7 +80,7 @@ class _Encoded(Single):
 
     def values(self, table: pa.RecordBatch) -> list[object]:
         """See `ValueSchema`."""
-        columns = [_plain(table.column(column)) for shape in self.key.fields for column in shape.columns()]
+        columns = [without_dictionary(table.column(column)) for shape in self.key.fields for column in shape.columns()]
         return cast("list[object]", _encoded(columns, self.key.side).cast(pa.large_binary()).to_pylist())
 
 
@@ -92,7 +93,7 @@ def key_in(fields: Sequence[tuple[ValueSchema, pa.Array]], side: int, add: Calla
         add: Adds a column for the identity of keys; returns its index.
     """
     key = JoinKey(tuple(shape for shape, _ in fields), side)
-    columns = [_plain(column) for _, column in fields]
+    columns = [without_dictionary(column) for _, column in fields]
     if not all(isinstance(shape, Single) for shape, _ in fields):
         return key
     if not all(is_text(column) or pa.types.is_integer(column.type) for column in columns):
@@ -100,10 +101,6 @@ def key_in(fields: Sequence[tuple[ValueSchema, pa.Array]], side: int, add: Calla
     if len(fields) == 1 and columns[0] is fields[0][1] and not columns[0].null_count:
         return replace(key, identity=key.fields[0].columns()[0])
     return replace(key, identity=add(_identity(columns, side)))
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def _identity(columns: Sequence[pa.Array], side: int) -> pa.Array:

@@ -10,13 +10,13 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers, without_dictionary
 from headrace.lowlevel.columnar.key_columns import Numbers, dense, first_indices, is_key_column, numbered
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSchema
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import stored_as
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducers
-from headrace.sdk.operators.combining.value_columns import ElementColumns, columns_of, plain, widest
+from headrace.sdk.operators.combining.value_columns import ElementColumns, columns_of, widest
 from headrace.sdk.windows.slices import Slices
 
 MOST_ELEMENTS = 100_000
@@ -173,7 +173,7 @@ def addends_of(batch: Batch, reducers: Reducers) -> Addends | None:
     if len(kept) < len(values):
         return None
     places = {place: number for number, place in enumerate(key.shape.columns())}
-    keys = [widest(plain(key.columns[place])) for place in places]
+    keys = [widest(without_dictionary(key.columns[place])) for place in places]
     if not all(map(is_key_column, keys)):
         return None
     times = np.asarray(batch.instants(), np.int64)

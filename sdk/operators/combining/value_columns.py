@@ -11,15 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.lowlevel.columnar.arrow_arrays import of_numbers
+from headrace.lowlevel.columnar.arrow_arrays import of_numbers, without_dictionary
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.expressions.element_schema import Instant, Single, Tuple
-
-
-def plain(values: pa.Array) -> pa.Array:
-    """The values without a dictionary."""
-    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
 
 
 def widest(values: pa.Array) -> pa.Array:
@@ -105,7 +100,7 @@ class ElementColumns(NamedTuple):
 
     def single(self) -> pa.Array | None:
         """The column of values that are those of one column."""
-        return plain(self.columns[self.shape.column]) if isinstance(self.shape, Single) else None
+        return without_dictionary(self.columns[self.shape.column]) if isinstance(self.shape, Single) else None
 
     def item(self, index: int) -> ElementColumns | None:
         """The items of values that are tuples."""

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.lowlevel.columnar.arrow_arrays import without_dictionary
 from headrace.sdk.operators.combining.ordered_columns import is_ordered, of_unscaled, order_codes, unscaled
-from headrace.sdk.operators.combining.value_columns import plain, widest
+from headrace.sdk.operators.combining.value_columns import widest
 from tests.properties.groupings.test_column_types import TYPES
 
 
@@ -20,7 +21,7 @@ from tests.properties.groupings.test_column_types import TYPES
 @given(st.data())
 def test_they_are_sorted_as_python_sorts_them(kind: pa.DataType, data: st.DataObject) -> None:
     values = pa.array(data.draw(st.lists(TYPES[kind], min_size=1, max_size=6)), kind)
-    column = widest(plain(values))
+    column = widest(without_dictionary(values))
     assert is_ordered(column.type)
     assert column.to_pylist() == values.to_pylist() or pa.types.is_floating(kind)
     for nan_is_greatest in (True, False):
