@@ -123,6 +123,30 @@ def exact_sum(start: float, values: Collection[float]) -> float:
     return sum_of_parts(parts_of((*_parts_in(start), *terms)))
 
 
+def exact_sum_with(total: float, value: float) -> float:
+    """As `exact_sum` with one value, which is a float; nearly always three additions are enough.
+
+    >>> exact_sum_with(exact_sum_with(1e16, 1.0), -1e16)
+    1.0
+    """
+    first, *others = total.parts if isinstance(total, ExactSum) else (total,)
+    if len(others) <= 1:
+        high, low = _two_sum(first, value)
+        low, rest = _two_sum(low, others[0] if others else 0.0)
+        high, low = _two_sum(high, low)
+        if rest == 0 and abs(high) < _LARGEST:
+            # The sum of zeros is 0.0, whatever their signs.
+            return ExactSum((high, low)) if low else high + 0.0
+    return exact_sum(total, (value,))
+
+
+def _two_sum(one: float, other: float) -> tuple[float, float]:
+    """The rounded sum, and what that leaves (Knuth)."""
+    total = one + other
+    added = total - one
+    return total, (one - (total - added)) + (other - added)
+
+
 def sum_of_parts(parts: Sequence[float]) -> float:
     """The sum with these parts: a float, or an `ExactSum`."""
     return parts[0] if len(parts) == 1 else ExactSum(parts)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from headrace.lowlevel.stored_names import named, stored_as
 from headrace.sdk.combinefns.combine_fn import CombineFn, computes
-from headrace.sdk.combinefns.exact_sums import ExactSum, exact_sum
+from headrace.sdk.combinefns.exact_sums import ExactSum, exact_sum, exact_sum_with
 from headrace.sdk.typehints.io_type_hints import with_input_types, with_output_types
 
 Number = int | float
@@ -41,8 +41,12 @@ def _total(start: Number, values: Sequence[Number]) -> Number:
 
 
 def _plus(total: Number, value: Number) -> Number:
-    """Add one value to a sum; whole numbers need no look at other types."""
-    return total + value if type(value) is int and type(total) is int else _total(total, (value,))
+    """Add one value to a sum."""
+    if type(value) is int and type(total) is int:
+        return total + value
+    if type(value) is float and type(total) in (float, ExactSum):
+        return exact_sum_with(total, value)
+    return _total(total, (value,))
 
 
 def _without(total: Number, value: Number) -> Number:

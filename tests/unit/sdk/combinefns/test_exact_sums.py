@@ -51,6 +51,11 @@ def test_of_one_group(first: list[float], second: list[float]) -> None:
     exact = sum(map(Fraction, first + second), Fraction(0))
     total = exact_sum(exact_sum(0.0, first), second)
     assert float(total) == nearest(exact) == rounded(parts_of([*first, *second]))
+    one_by_one = SumFn().create_accumulator()
+    for value in [*first, *second]:
+        one_by_one = SumFn().add_input(one_by_one, value)
+    if first or second:
+        assert repr(SumFn().extract_output(one_by_one)) == repr(float(total))
     stored = loads(dumps(total))
     assert (type(stored), stored, parts_of([0.0])) == (type(total), total, (0.0,))
     if isinstance(total, ExactSum):
