@@ -1,4 +1,4 @@
-"""The same windows over values of other types: `python -m benchmarks.types`. What a float costs beside a whole number.
+"""The same windows over values of other types: `python -m benchmarks.value_types`. What a float costs beside a whole number.
 
 Each type has the same events, keys and windows; the values are made of the same whole numbers. The runs take turns,
 round by round, in one Spark session with a durable checkpoint. The ratio is the time of a run beside that of whole
@@ -99,7 +99,7 @@ def main(
     case: Annotated[
         list[str] | None, typer.Option(help="sum, mean, max or 'sliding sum'; several times for several")
     ] = None,
-    output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/types.json"),
+    output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/value_types.json"),
 ) -> None:
     """Compare the types."""
     start_own_session()
