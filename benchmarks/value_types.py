@@ -1,4 +1,4 @@
-"""The same windows over values of other types: `python -m benchmarks.value_types`. What a float costs beside a whole number.
+"""The same windows over values of other types (`python -m benchmarks.value_types`): what a float costs beside a number.
 
 Each type has the same events, keys and windows; the values are made of the same whole numbers. The runs take turns,
 round by round, in one Spark session with a durable checkpoint. The ratio is the time of a run beside that of whole

@@ -43,7 +43,7 @@ from headrace.sdk.io.timestamps import BadTimestamp
 from headrace.sdk.model.panes import PaneInfoTiming, pane_info
 from headrace.sdk.model.row import Row
 from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, WindowedValue
-from headrace.sdk.operators.combining.aggregates import Reducer, Reducers
+from headrace.sdk.operators.combining.aggregates import Reducer, Reducers, SingleInputReducers
 from headrace.sdk.operators.combining.combine_buffer import Lifted
 from headrace.sdk.operators.combining.list_reducers import (
     CustomReducer,
@@ -148,6 +148,7 @@ INSTANCES: Mapping[str, object] = {
     "ShownValue": Shown("<socket>"),
     "SideProgress": SideWatermark(7),
     "SideView": SideView(b"code", b"version", b"data"),
+    "SingleInputReducers": SingleInputReducers((Reducer.MAX, Reducer.MIN), True),
     "SingleShape": Single(3),
     "SlidingBuckets": SlidingSlices(SlidingWindows(5, 3)),
     "StagedColumns": ColumnPart(b"tables", Single(0), TIMES),

@@ -13,21 +13,23 @@ from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.worker import Worker
 from headrace.lowlevel.records.column_block import decode_block
-from headrace.lowlevel.records.record import Batch, KeyExtractor
+from headrace.lowlevel.records.record import Batch, Emit, KeyExtractor
 from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.state.segment import decode
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.topology.computation import Computation, IntervalComputation
+from headrace.lowlevel.topology.computation import Computation, InlineComputation, IntervalComputation
 from headrace.lowlevel.topology.nodes import Keyed
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import PaneInfoTiming
 from headrace.sdk.operators.combining.aggregates import reducers_of
-from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine
+from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine, liftable
+from headrace.sdk.operators.combining.session_lifting import SessionLifting
 from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.operators.vectorized.column_grouping import ColumnGrouping
-from headrace.sdk.operators.vectorized.eligibility import obstacle
+from headrace.sdk.operators.vectorized.eligibility import gap_of, obstacle
+from headrace.sdk.operators.vectorized.sessions import ColumnSessions
 from headrace.sdk.operators.vectorized.state_migration import records_of_segments
 from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Element, Pane
@@ -38,7 +40,7 @@ Way = Callable[[Windowing, AnyCombineFn], Computation]
 
 def by_key(windowing: Windowing, combine: AnyCombineFn) -> Computation:
     """The general way."""
-    forms = {"lifted": GroupingInputForm.LIFTED}
+    forms = {"lifted": GroupingInputForm.LIFTED if liftable(windowing) else GroupingInputForm.PLAIN}
     return Grouping(windowing, combine, forms, "out", migration=records_of_segments)
 
 
@@ -46,7 +48,24 @@ def by_columns(windowing: Windowing, combine: AnyCombineFn) -> Computation:
     """The quick way, which must be chosen for these."""
     reducers = reducers_of(combine)
     assert reducers is not None and obstacle(windowing, combine, takes_back=False, spread=False) is None
-    return ColumnGrouping(windowing, combine, reducers, "out")
+    kind = ColumnGrouping if liftable(windowing) else ColumnSessions
+    return kind(windowing, combine, reducers, "out")
+
+
+class Unlifted(InlineComputation):
+    """Elements go to the shuffle as they are."""
+
+    def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
+        emit("lifted", batch)
+
+
+def lifting(windowing: Windowing, combine: AnyCombineFn, way: Way) -> InlineComputation:
+    """What a way does before the shuffle."""
+    if liftable(windowing):
+        return LiftedCombine(windowing, combine)
+    gap, reducers = gap_of(windowing), reducers_of(combine)
+    assert gap is not None and reducers is not None
+    return Unlifted() if way is by_key else SessionLifting(combine, reducers, gap, GroupingInputForm.PLAIN, "lifted")
 
 
 class Step(NamedTuple):
@@ -91,7 +110,7 @@ class Combining:
     def rewindow(self, windowing: Windowing) -> None:
         """With other windows from here on."""
         self.windowing = windowing
-        self.lift = LiftedCombine(windowing, self.combine)
+        self.lift = lifting(windowing, self.combine, self.way)
         self.go_on(self.way)
 
     def go_on(self, way: Way) -> None:
@@ -116,7 +135,7 @@ class Combining:
         self.epoch += 1
         bundles = {interval.number: Bundle() for interval in self.intervals}
         gather = PartitionBuffer(self.place, self.stream, lambda full: self._ship(full, bundles), never)
-        self.lift.start_bundle()
+        self.lift.begin_bundle(self.watermark)
         make = step.batch or plain
         size = -(-len(step.elements) // parts) or 1
         for at in range(0, len(step.elements), size):

@@ -22,7 +22,7 @@ from headrace.sdk.combinefns.collecting import (
     ToSetCombineFn,
 )
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
-from headrace.sdk.combinefns.composite import SkippingMarks, TupleCombineFn
+from headrace.sdk.combinefns.composite import SingleInputTupleCombineFn, SkippingMarks, TupleCombineFn
 from headrace.sdk.combinefns.exact_sums import PARTS, exact_sums, rounded_sums, sum_of_parts
 from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
@@ -223,6 +223,12 @@ class Reducers:
 
     parts: tuple[ColumnReducer, ...]
     of_tuples: bool
+    """Whether results are tuples, of one item for each part."""
+
+    @property
+    def reads_items(self) -> bool:
+        """Whether values are tuples, and each part reads its own item; if False, each part reads the whole value."""
+        return self.of_tuples
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -283,6 +289,18 @@ class Reducers:
         return [(part, kept.get(place)) for place, part in enumerate(self.parts)]
 
 
+@stored_as("SingleInputReducers")
+class SingleInputReducers(Reducers):
+    """The reducers of a `SingleInputTupleCombineFn`; `of_tuples` is True."""
+
+    __slots__ = ()
+
+    @property
+    def reads_items(self) -> bool:
+        """See `Reducers`."""
+        return False
+
+
 def _is_empty(kept: pa.Array | None) -> bool:
     """Whether a column has no type yet, as nothing has been kept in it."""
     return kept is not None and pa.types.is_null(kept.type)
@@ -301,10 +319,11 @@ def reducers_of(combine: AnyCombineFn) -> Reducers | None:
     (<Reducer.SUM: ...>, <Reducer.COUNT: ...>)
     """
     made: object = combine.inner if isinstance(combine, SkippingMarks) else combine
-    if isinstance(made, TupleCombineFn) and type(made) is TupleCombineFn:
-        parts = [_reducer(part) for part in made.combiners]
+    kind = _OF_TUPLES.get(type(made))
+    if kind is not None:
+        parts = [_reducer(part) for part in cast(SingleInputTupleCombineFn, made).combiners]
         found = tuple(part for part in parts if part is not None)
-        return Reducers(found, True) if found and len(found) == len(parts) else None
+        return kind(found, True) if found and len(found) == len(parts) else None
     one = _reducer(made)
     return None if one is None else Reducers((one,), False)
 
@@ -318,6 +337,11 @@ def _reducer(combine: object) -> ColumnReducer | None:
     return _REDUCERS.get(type(combine))
 
 
+_OF_TUPLES: dict[type, type[Reducers]] = {
+    TupleCombineFn: Reducers,
+    SingleInputTupleCombineFn: SingleInputReducers,
+}
+"""CombineFn of several others -> the class of its reducers."""
 _REDUCERS: dict[type, ColumnReducer] = {
     **{reducer.value: reducer for reducer in Reducer},
     ToListCombineFn: ListReducer(),

@@ -186,7 +186,7 @@ def _in_columns(batch: ColumnBatch, reducers: Reducers) -> list[ElementColumns] 
     key, value = pairs.item(0), pairs.item(1)
     if key is None or value is None or not key.shape.columns():
         return None
-    if not reducers.of_tuples:
+    if not reducers.reads_items:
         return [key, *[value for _ in reducers.kept]]
     width = len(reducers.parts)
     items = [item for place in reducers.kept if (item := value.item(place)) is not None]
@@ -198,19 +198,20 @@ def _in_pairs(batch: Batch, reducers: Reducers) -> list[ElementColumns] | None:
     """The same for pairs that are Python values."""
     pairs = cast("Sequence[tuple[object, object]]", batch.values)
     # `zip(*pairs)` would make an iterator for each of them.
-    columns: list[Sequence[object]] = [list(map(itemgetter(0), pairs))]
-    payloads = list(map(itemgetter(1), pairs)) if reducers.kept else []
-    if not reducers.of_tuples:
-        columns += [payloads for _ in reducers.kept]
-    elif payloads:
-        tuples = cast("Sequence[tuple[object, ...]]", payloads)
-        if set(map(type, payloads)) != {tuple} or set(map(len, tuples)) != {len(reducers.parts)}:
-            # The CombineFn accepts or rejects other values.
-            return None
-        columns += [list(map(itemgetter(place), tuples)) for place in reducers.kept]
-    found: list[ElementColumns] = []
-    for each in columns:
-        made = columns_of(each)
+    key = columns_of(list(map(itemgetter(0), pairs)))
+    if key is None or not reducers.kept:
+        return None if key is None else [key]
+    payloads = list(map(itemgetter(1), pairs))
+    if not reducers.reads_items:
+        value = columns_of(payloads)
+        return None if value is None else [key, *[value for _ in reducers.kept]]
+    tuples = cast("Sequence[tuple[object, ...]]", payloads)
+    if set(map(type, payloads)) != {tuple} or set(map(len, tuples)) != {len(reducers.parts)}:
+        # The CombineFn accepts or rejects other values.
+        return None
+    found = [key]
+    for place in reducers.kept:
+        made = columns_of(list(map(itemgetter(place), tuples)))
         if made is None:
             return None
         found.append(made)

@@ -24,12 +24,13 @@ from headrace.sdk.combinefns.collecting import (
     ToSetCombineFn,
 )
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
-from headrace.sdk.combinefns.composite import TupleCombineFn
+from headrace.sdk.combinefns.composite import SingleInputTupleCombineFn, TupleCombineFn
 from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
 from headrace.sdk.expressions.element_schema import Instant
+from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, DefaultTrigger
-from headrace.sdk.windows import FixedWindows, GlobalWindows, SlidingWindows
+from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions, SlidingWindows
 from headrace.sdk.windows.windowing import ClosingBehavior, Windowing
 from tests.harness import Element
 from tests.properties.grouping_strategies import Combining, Step, by_columns, by_key, in_order
@@ -91,6 +92,7 @@ WINDOWINGS = [
     Windowing.of(FixedWindows(10)),
     Windowing.of(SlidingWindows(10, 4)),
     Windowing.of(GlobalWindows()),
+    Windowing.of(Sessions(7)),
     Windowing.of(FixedWindows(10), DefaultTrigger(), AccumulationMode.DISCARDING, allowed_lateness=30),
     # Some of its panes have no elements.
     Windowing.of(
@@ -154,7 +156,8 @@ class OneByOne(Combining):
 
     def rewindow(self, windowing: Windowing) -> None:
         super().rewindow(windowing)
-        self.lift._buffer = None
+        if isinstance(self.lift, LiftedCombine):
+            self.lift._buffer = None
 
 
 def _in_order(value: object) -> object:
@@ -183,7 +186,7 @@ def outcome(combining: Combining, steps: Sequence[Step]) -> object:
     tables(),
     st.lists(st.integers(-20, 40), min_size=12, max_size=12),
     st.lists(st.sampled_from([0, 5, 10, 20, 60]), min_size=1, max_size=3),
-    st.booleans(),
+    st.sampled_from([None, TupleCombineFn, SingleInputTupleCombineFn]),
 )
 def test_columns_of_all_types_combine_as_their_values_do(
     windowing: Windowing,
@@ -191,15 +194,18 @@ def test_columns_of_all_types_combine_as_their_values_do(
     given: tuple[pa.RecordBatch, ValueSchema, ValueSchema],
     times: list[int],
     watermarks: list[int],
-    of_tuples: bool,
+    of_tuples: type[SingleInputTupleCombineFn] | None,
 ) -> None:
     table, key, value = given
     read = value
     if isinstance(combine, LatestCombineFn):
         table = table.append_column("time", pa.array(range(100, 100 + table.num_rows)))
         read = pair(value, Instant(table.num_columns - 1))
-    if of_tuples:
+    if of_tuples is TupleCombineFn:
         combine, read = TupleCombineFn(combine, CountCombineFn(), MaxFn()), Tuple((read, value, value))
+    elif of_tuples is not None:
+        others = ToSetCombineFn() if isinstance(combine, LatestCombineFn) else MaxFn()
+        combine = SingleInputTupleCombineFn(combine, CountCombineFn(), others)
     rows = [(None, row, times[row] * SECOND) for row in range(table.num_rows)]
     each = -(-len(rows) // len(watermarks))
 

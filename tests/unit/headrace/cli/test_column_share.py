@@ -22,7 +22,8 @@ def pipeline(pipeline):
     rows = pipeline | "Rows" >> beam.io.ReadFromParquet("rows.parquet", timestamp="at")
     pairs = rows | "Pair" >> beam.Map(lambda row: (row["key"], row["value"]))
     windowed = pairs | beam.WindowInto(beam.window.FixedWindows(50))
-    for name, combiner in (("Sum", sum), ("Mean", beam.combiners.MeanCombineFn()), ("Most", max)):
+    ends = beam.combiners.SingleInputTupleCombineFn(min, max)
+    for name, combiner in (("Sum", sum), ("Mean", beam.combiners.MeanCombineFn()), ("Most", max), ("Ends", ends)):
         windowed | name >> beam.CombinePerKey(combiner)
     windowed | "Top" >> beam.combiners.Top.LargestPerKey(2)
     windowed | "Latest" >> beam.combiners.Latest.PerKey()
@@ -31,7 +32,7 @@ def pipeline(pipeline):
     given = pipeline | "Given" >> beam.Create([("a", number) for number in range(100)])
     given | "Next" >> beam.Map(lambda pair: (pair[0], pair[1] + 1))
 """
-STEPS = ("Pair", "Sum", "Mean", "Most", "Top", "Latest", "List", "Count")
+STEPS = ("Pair", "Sum", "Mean", "Most", "Ends", "Top", "Latest", "List", "Count")
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from headrace.lowlevel.records.column_batch import ColumnBatch, Single, pair
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.combinefns.collecting import ToListCombineFn, TopCombineFn, ToSetCombineFn
+from headrace.sdk.combinefns.composite import SingleInputTupleCombineFn
 from headrace.sdk.combinefns.numeric import AnyFn, CountCombineFn, MaxFn, MeanCombineFn, SumFn
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.combining.combine_buffer import addends_of
@@ -22,8 +23,9 @@ from tests.properties.groupings.test_column_types import TYPES
 
 NUMBERS = [kind for kind in TYPES if pa.types.is_integer(kind) or pa.types.is_floating(kind)]
 ADDED = [*NUMBERS, pa.bool_(), pa.decimal128(12, 2)]
+BOTH = SingleInputTupleCombineFn(SumFn(), MaxFn())
 CASES = [
-    *((combine, kind) for combine in (SumFn(), MeanCombineFn()) for kind in ADDED),
+    *((combine, kind) for combine in (SumFn(), MeanCombineFn(), BOTH) for kind in ADDED),
     *((combine, kind) for combine in (MaxFn(), TopCombineFn(2), ToListCombineFn(), ToSetCombineFn()) for kind in TYPES),
     *((CountCombineFn(), kind) for kind in [*TYPES, pa.list_(pa.int64())]),
     (AnyFn(), pa.bool_()),
