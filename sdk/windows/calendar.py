@@ -11,6 +11,9 @@ from functools import cache, lru_cache
 from typing import Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.windows.bounded import BoundedWindow, IntervalWindow
@@ -93,7 +96,7 @@ class _Calendar(NonMergingWindowFn):
 
     def assign(self, context: AssignContext) -> list[BoundedWindow]:
         """The window that contains the element's timestamp."""
-        return [self._window(context.timestamp.micros)]
+        return [self.window_at(context.timestamp.micros)]
 
     def assign_all(
         self, timestamps: Sequence[int], values: Sequence[object], windows: WindowsBefore = None
@@ -103,17 +106,34 @@ class _Calendar(NonMergingWindowFn):
         start, end, current = 0, 0, ()  # type: tuple[int, int, tuple[BoundedWindow, ...]]
         for timestamp in timestamps:
             if not start <= timestamp < end:
-                window = self._window(timestamp)
+                window = self.window_at(timestamp)
                 start, end, current = window.start_us, window.end_us, (window,)
             assigned.append(current)
         return assigned
 
-    def _window(self, timestamp: int) -> IntervalWindow:
+    def window_at(self, timestamp: int) -> IntervalWindow:
+        """The window that contains a timestamp, microseconds UTC."""
         window = self._known.find(timestamp)
         if window is None:
             window = self._find(timestamp)
             self._known.add(window)
         return window
+
+    def bounds(self, timestamps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Start and end of the window of each timestamp, microseconds UTC: two int64 arrays in the same order.
+
+        >>> CalendarWindows.months(1).bounds(np.array([86_400_000_000]))
+        (array([0]), array([2678400000000]))
+        """
+        ordered, windows, place = np.sort(timestamps), list[IntervalWindow](), 0
+        while place < len(ordered):
+            windows.append(self.window_at(int(ordered[place])))
+            # The last of all instants is in no window that ends with it.
+            place = max(place + 1, int(np.searchsorted(ordered, windows[-1].end_us)))
+        starts = np.array([window.start_us for window in windows], np.int64)
+        ends = np.array([window.end_us for window in windows], np.int64)
+        places = np.searchsorted(starts, timestamps, "right") - 1
+        return starts[places], ends[places]
 
     def _find(self, timestamp: int) -> IntervalWindow:
         """The window of a timestamp: first by date, then by instants, because clocks may be set back over midnight."""

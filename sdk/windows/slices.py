@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from datetime import date
+from functools import lru_cache
+from typing import Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions, SlidingWindows, WindowFn
+from headrace.sdk.windows import (
+    DaysWindows,
+    FixedWindows,
+    GlobalWindows,
+    MonthsWindows,
+    Sessions,
+    SlidingWindows,
+    WindowFn,
+)
 from headrace.sdk.windows.bounded import encode_interval
 from headrace.sdk.windows.standard_windows import fits_int64, window_start, window_start_array
 from headrace.sdk.windows.windowing import Windowing
 
+Calendar: TypeAlias = DaysWindows | MonthsWindows
 _MANY = 64
 """Number of timestamps from which on they are processed as an array."""
 
@@ -44,20 +55,31 @@ def slices_of(windowing: Windowing) -> Slices | None:
         return FixedSlices(window_fn)
     if type(window_fn) is SlidingWindows and window_fn.period < window_fn.size:
         return SlidingSlices(window_fn)
-    return None
+    return CalendarSlices(window_fn) if is_calendar(window_fn) else None
+
+
+def is_calendar(window_fn: WindowFn) -> TypeGuard[Calendar]:
+    """Whether windows are those of `CalendarWindows`.
+
+    >>> is_calendar(MonthsWindows(3, date(2026, 1, 1))), is_calendar(FixedWindows(60))
+    (True, False)
+    """
+    return type(window_fn) in (DaysWindows, MonthsWindows)
 
 
 def window_bounds(window_fn: WindowFn, times: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Start and end of the one window of each time, microseconds UTC: two int64 arrays as long as `times`.
 
-    None for window functions other than `GlobalWindows`, `FixedWindows` and `Sessions`, for times near the ends of the
-    time scale, and for windows too long for 64 bits.
+    None for window functions other than `GlobalWindows`, `FixedWindows`, `Sessions` and those of `CalendarWindows`, for
+    times near the ends of the time scale, and for windows too long for 64 bits.
 
     >>> window_bounds(FixedWindows(10), np.array([12_000_000]))
     (array([10000000]), array([20000000]))
     """
     if type(window_fn) is GlobalWindows:
         return np.full(len(times), MIN_TIMESTAMP, np.int64), np.full(len(times), END_OF_GLOBAL_WINDOW, np.int64)
+    if is_calendar(window_fn):
+        return window_fn.bounds(times)
     starts, size = times, 0
     if type(window_fn) is FixedWindows:
         size = window_fn.size.micros
@@ -161,3 +183,39 @@ class SlidingSlices:
         period_start = window_start(start, self._period, self._offset)
         end = period_start + (self._first if start == period_start else self._period)
         return encode_interval(max(start, MIN_TIMESTAMP), min(end, MAX_TIMESTAMP))
+
+
+@lru_cache(maxsize=64)
+def _calendar_slices(of_months: bool, number: int, start: date, time_zone: str) -> CalendarSlices:
+    return CalendarSlices((MonthsWindows if of_months else DaysWindows)(number, start, time_zone))
+
+
+@stored_as("CalendarSlices", make=_calendar_slices, parts=lambda slices: slices.parts)
+class CalendarSlices:
+    """Slices of calendar windows: each window is a slice."""
+
+    def __init__(self, window_fn: Calendar) -> None:
+        self._window_fn = window_fn
+
+    @property
+    def parts(self) -> tuple[bool, int, date, str]:
+        """Whether windows are of months, and the number, the first day and the time zone of the window function."""
+        window_fn = self._window_fn
+        return type(window_fn) is MonthsWindows, window_fn.number, window_fn.start, window_fn.time_zone
+
+    def start(self, timestamp: int) -> int:
+        """See `Slices`."""
+        return self._window_fn.window_at(timestamp).start_us
+
+    def reaches(self, timestamps: NDArray[np.int64]) -> bool:
+        """See `Slices`. Always True, because windows end with the time scale."""
+        return True
+
+    def starts(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Slices`."""
+        return self._window_fn.bounds(timestamps)[0]
+
+    def code(self, start: int) -> bytes:
+        """See `Slices`."""
+        window = self._window_fn.window_at(start)
+        return encode_interval(window.start_us, window.end_us)

@@ -62,13 +62,14 @@ from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.userstate import timers as timedomain
 from headrace.sdk.windows import (
     BoundedWindow,
+    CalendarWindows,
     FixedWindows,
     GlobalWindow,
     IntervalWindow,
     SlidingWindows,
     TimestampCombiner,
 )
-from headrace.sdk.windows.slices import FixedSlices, GlobalSlices, SlidingSlices
+from headrace.sdk.windows.slices import CalendarSlices, FixedSlices, GlobalSlices, SlidingSlices
 from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior
 
 FILE = Path(__file__).parent / "stored.json"
@@ -95,6 +96,7 @@ INSTANCES: Mapping[str, object] = {
     "AccumulationMode": AccumulationMode.ACCUMULATING,
     "BeamWindow": BeamWindow(beam_window.IntervalWindow(0, 60)),
     "BoundedWindow": BoundedWindow(7),
+    "CalendarSlices": CalendarSlices(CalendarWindows.months(3).beginning_on_day(5).with_time_zone("Asia/Kathmandu")),
     "Change": Change(ChangeKind.DELETE, "a"),
     "ChangeKind": ChangeKind.DELETE,
     "ClosingBehavior": ClosingBehavior.FIRE_ALWAYS,

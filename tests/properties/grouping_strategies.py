@@ -55,8 +55,11 @@ def by_columns(windowing: Windowing, combine: AnyCombineFn) -> Computation:
 class Unlifted(InlineComputation):
     """Elements go to the shuffle as they are."""
 
+    def __init__(self, output_stream: str) -> None:
+        self._output_stream = output_stream
+
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
-        emit("lifted", batch)
+        emit(self._output_stream, batch)
 
 
 def lifting(windowing: Windowing, combine: AnyCombineFn, way: Way) -> InlineComputation:
@@ -65,7 +68,9 @@ def lifting(windowing: Windowing, combine: AnyCombineFn, way: Way) -> InlineComp
         return LiftedCombine(windowing, combine)
     gap, reducers = gap_of(windowing), reducers_of(combine)
     assert gap is not None and reducers is not None
-    return Unlifted() if way is by_key else SessionLifting(combine, reducers, gap, GroupingInputForm.PLAIN, "lifted")
+    if way is by_key:
+        return Unlifted("lifted")
+    return SessionLifting(combine, reducers, gap, GroupingInputForm.PLAIN, "lifted")
 
 
 class Step(NamedTuple):
@@ -110,7 +115,7 @@ class Combining:
     def rewindow(self, windowing: Windowing) -> None:
         """With other windows from here on."""
         self.windowing = windowing
-        self.lift = lifting(windowing, self.combine, self.way)
+        self.lift: InlineComputation = lifting(windowing, self.combine, self.way)
         self.go_on(self.way)
 
     def go_on(self, way: Way) -> None:

@@ -58,7 +58,7 @@ class ColumnGroupByKey(IntervalComputation):
     """Groups the values of each key and window into a list, and emits it when the window ends.
 
     Args:
-        windowing: Fixed or global windows with one pane, for which `eligibility.obstacle` is None.
+        windowing: Fixed, calendar or global windows with one pane, for which `eligibility.obstacle` is None.
         input_forms: Form of the payloads of each input stream: `PLAIN` or `WINDOWED`.
         output_stream: Stream to which panes are sent, in the form FIRED.
     """

@@ -26,7 +26,6 @@ from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_assignment import LiftedNamespaces
-from headrace.sdk.operators.vectorized.eligibility import size_of
 from headrace.sdk.operators.vectorized.pane_output import PaneOutput
 from headrace.sdk.operators.vectorized.state.segment_formats import PartFormat, WakeFormat, WindowFormat
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
@@ -94,7 +93,7 @@ class ColumnGrouping(ColumnCombining):
     """Combines the lifted elements of each key and window, and emits panes.
 
     Args:
-        windowing: Fixed, sliding or global windows for which `eligibility.obstacle` is None.
+        windowing: Windows for which `eligibility.obstacle` is None, other than sessions.
         combine: A CombineFn for which `reducers_of` gives reducers.
         reducers: The reducers of `combine`.
         output_stream: Stream to which panes are sent, in the form FIRED.
@@ -106,12 +105,11 @@ class ColumnGrouping(ColumnCombining):
         # The rules by the type of the trigger are enough: windows with one pane do not evaluate the trigger.
         firing = Firing.after_end(windowing) if self._append_only else Firing.of(windowing)
         assert firing is not None, "eligibility has looked"
-        size = size_of(windowing)
         self._firing = firing
         self._accumulated = Accumulated(reducers, combine)
-        self._output = PaneOutput(self._accumulated, output_stream, in_global=size is None)
+        self._output = PaneOutput(self._accumulated, output_stream, in_global=self._config.namespaces.are_global)
         namespaces = LiftedNamespaces(windowing, self._config.namespaces)
-        self._arrivals = ArrivalTables(namespaces, size, reducers, self._append_only)
+        self._arrivals = ArrivalTables(namespaces, reducers, self._append_only)
 
     def process_interval(self, blocks: Sequence[Block], context: IntervalContext) -> None:
         """See `IntervalComputation`."""

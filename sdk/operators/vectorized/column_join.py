@@ -57,7 +57,7 @@ class ColumnJoin(ColumnGroupByKey):
     """Pairs the elements of both sides of each key and window, and emits them as rows when the window ends.
 
     Args:
-        windowing: Fixed or global windows with one pane, for which `eligibility.obstacle` is None.
+        windowing: Fixed, calendar or global windows with one pane, for which `eligibility.obstacle` is None.
         input_forms: Form of the payloads of each input stream, which are pairs of side (0 or 1) and element.
         output_stream: Stream to which rows are sent, in the form FIRED.
         matched: The pairs that are made.

@@ -9,6 +9,7 @@ from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.vectorized.trigger_kernel import Firing
 from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions, SlidingWindows, TimestampCombiner
+from headrace.sdk.windows.slices import is_calendar
 from headrace.sdk.windows.windowing import Windowing, trigger_kind, window_kind
 
 _LONGEST = 1 << 61
@@ -16,19 +17,16 @@ _LONGEST = 1 << 61
 
 
 def has_windows(windowing: Windowing) -> bool:
-    """Whether `ColumnGrouping` supports the windows: fixed, overlapping sliding or global, shorter than `_LONGEST`."""
+    """Whether `ColumnGrouping` supports the windows.
+
+    These are fixed, overlapping sliding, calendar and global windows, the first two if shorter than `_LONGEST`.
+    """
     window_fn = windowing.window_fn
     if type(window_fn) is SlidingWindows:
         return window_fn.period < window_fn.size and window_fn.size.micros < _LONGEST
     if type(window_fn) is FixedWindows:
         return window_fn.size.micros < _LONGEST
-    return type(window_fn) is GlobalWindows
-
-
-def size_of(windowing: Windowing) -> int | None:
-    """The length of fixed and sliding windows, microseconds; None for other windows."""
-    window_fn = windowing.window_fn
-    return window_fn.size.micros if isinstance(window_fn, (FixedWindows, SlidingWindows)) else None
+    return type(window_fn) is GlobalWindows or is_calendar(window_fn)
 
 
 def gap_of(windowing: Windowing) -> int | None:

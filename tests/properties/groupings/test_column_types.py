@@ -30,7 +30,8 @@ from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
 from headrace.sdk.expressions.element_schema import Instant
 from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, DefaultTrigger
-from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions, SlidingWindows
+from headrace.sdk.windows import CalendarWindows, FixedWindows, GlobalWindows, Sessions, SlidingWindows
+from headrace.sdk.windows.slices import is_calendar
 from headrace.sdk.windows.windowing import ClosingBehavior, Windowing
 from tests.harness import Element
 from tests.properties.grouping_strategies import Combining, Step, by_columns, by_key, in_order
@@ -107,6 +108,13 @@ WINDOWINGS = [
         AfterWatermark(early=AfterCount(2), late=AfterCount(1)),
         AccumulationMode.ACCUMULATING,
         allowed_lateness=30,
+    ),
+    Windowing.of(CalendarWindows.days(2).with_time_zone("Asia/Kathmandu")),
+    Windowing.of(
+        CalendarWindows.months(1).beginning_on_day(5),
+        AfterWatermark(early=AfterCount(2), late=AfterCount(1)),
+        AccumulationMode.ACCUMULATING,
+        allowed_lateness=20 * 86_400,
     ),
 ]
 
@@ -206,12 +214,13 @@ def test_columns_of_all_types_combine_as_their_values_do(
     elif of_tuples is not None:
         others = ToSetCombineFn() if isinstance(combine, LatestCombineFn) else MaxFn()
         combine = SingleInputTupleCombineFn(combine, CountCombineFn(), others)
-    rows = [(None, row, times[row] * SECOND) for row in range(table.num_rows)]
+    unit = 60_000 * SECOND if is_calendar(windowing.window_fn) else SECOND
+    rows = [(None, row, times[row] * unit) for row in range(table.num_rows)]
     each = -(-len(rows) // len(watermarks))
 
     def steps(make: AsColumns) -> list[Step]:
         parts = [rows[at * each : (at + 1) * each] for at in range(len(watermarks))]
-        return [Step(part, mark * SECOND, make) for part, mark in zip(parts, sorted(watermarks), strict=True)]
+        return [Step(part, mark * unit, make) for part, mark in zip(parts, sorted(watermarks), strict=True)]
 
     as_columns, as_objects = AsColumns(table, key, read), AsObjects(table, key, read)
     expected = outcome(OneByOne(windowing, combine, by_key), steps(as_objects))

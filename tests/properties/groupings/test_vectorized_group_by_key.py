@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.records.column_batch import ColumnBatch, Single, Tuple, pair
-from headrace.lowlevel.records.record import Batch, Emit
+from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
-from headrace.lowlevel.topology.computation import Computation, InlineComputation
+from headrace.lowlevel.topology.computation import Computation
 from headrace.lowlevel.vectorized import segment_store
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.numeric import SumFn
@@ -25,22 +25,15 @@ from headrace.sdk.operators.vectorized import column_group_by_key
 from headrace.sdk.operators.vectorized.column_group_by_key import ColumnGroupByKey
 from headrace.sdk.operators.vectorized.eligibility import obstacle
 from headrace.sdk.operators.vectorized.state_migration import records_of_segments
-from headrace.sdk.windows import FixedWindows, GlobalWindow, GlobalWindows, IntervalWindow, WindowFn
+from headrace.sdk.windows import CalendarWindows, FixedWindows, GlobalWindow, GlobalWindows, IntervalWindow, WindowFn
 from headrace.sdk.windows.windowing import Windowing
 from tests.depth import examples
 from tests.harness import Element
-from tests.properties.grouping_strategies import Combining, Step, of_each_key
+from tests.properties.grouping_strategies import Combining, Step, Unlifted, of_each_key
 from tests.properties.groupings.test_vectorized_grouping import scripts
 
-WINDOW_FNS: list[WindowFn] = [FixedWindows(10), FixedWindows(7, 3), GlobalWindows()]
+WINDOW_FNS: list[WindowFn] = [FixedWindows(10), FixedWindows(7, 3), GlobalWindows(), CalendarWindows.days(1)]
 VALUES = st.integers(-9, 9) | st.sampled_from(["a", None, 1.5, 1 << 80, (1, "x"), [1], float("nan")])
-
-
-class Unlifted(InlineComputation):
-    """Nothing is combined before the shuffle."""
-
-    def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
-        emit("in", batch)
 
 
 def by_key(windowing: Windowing, form: GroupingInputForm) -> Computation:
@@ -65,7 +58,7 @@ class Gathering(Combining):
     stream: str = "in"
 
     def rewindow(self, windowing: Windowing) -> None:
-        self.windowing, self.lift = windowing, cast(Any, Unlifted())
+        self.windowing, self.lift = windowing, Unlifted("in")
         self.go_on(self.way)
 
     def go_on(self, way: Any) -> None:

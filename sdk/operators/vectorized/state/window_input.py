@@ -27,10 +27,12 @@ from headrace.sdk.windows.window_namespace import WindowNamespace
 
 
 class Expanded(NamedTuple):
-    """Pairs of a row and a window that contains the row; the three arrays have one entry for each pair."""
+    """Pairs of a row and a window that contains the row; all arrays have one entry for each pair."""
 
     indices: Numbers
     """Index of the row: int64, ascending."""
+    starts: Numbers
+    """Start of the window, microseconds UTC: int64."""
     ends: Numbers
     """End of the window, microseconds UTC: int64; the windows of a row are in the order that `namespaces_of` gives."""
     is_last: Flags
@@ -48,16 +50,17 @@ def expanded(starts: Numbers, namespaces_of: Callable[[int], list[WindowNamespac
     distinct, bucket = np.unique(starts, return_inverse=True)
     bucket = bucket.reshape(-1)
     namespaces = [namespaces_of(start) for start in distinct.tolist()]
-    if all(len(windows) == 1 for windows in namespaces):
-        ends = np.array([windows[0].end for windows in namespaces], np.int64)
-        return Expanded(np.arange(len(starts)), ends[bucket], np.ones(len(starts), np.bool_))
+    bounds = [(namespace.start, namespace.end) for windows in namespaces for namespace in windows]
+    begins, ends = np.array(bounds, np.int64).reshape(-1, 2).T
+    if len(ends) == len(distinct):
+        return Expanded(np.arange(len(starts)), begins[bucket], ends[bucket], np.ones(len(starts), np.bool_))
     sizes = np.array(list(map(len, namespaces)), np.int64)
-    ends = np.array([namespace.end for windows in namespaces for namespace in windows], np.int64)
     offsets = np.cumsum(sizes) - sizes
     repeats = sizes[bucket]
     indices = np.repeat(np.arange(len(starts)), repeats)
     number = np.arange(len(indices)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-    return Expanded(indices, ends[offsets[bucket][indices] + number], number == 0)
+    places = offsets[bucket][indices] + number
+    return Expanded(indices, begins[places], ends[places], number == 0)
 
 
 class Arrivals(NamedTuple):
@@ -114,8 +117,6 @@ class ArrivalTables:
     """Converts lifted elements into lines of windows."""
 
     namespaces: LiftedNamespaces
-    size: int | None
-    """Length of a window, microseconds; None for the global window."""
     reducers: Reducers
     one_pane: bool
     """Whether windows have one pane; lines then have only the columns of `ONE_PANE`."""
@@ -141,11 +142,10 @@ class ArrivalTables:
     def _of_columns(self, block: ColumnBlock, shape: Lifted) -> tuple[WindowTable, Numbers]:
         table = block.batch.table
         key_hashes, keys = keys_of_records(block)
-        indices, ends, is_last = expanded(
+        indices, starts, ends, is_last = expanded(
             shape.starts(table), lambda start: self.namespaces.of(shape.slices.code(start))
         )
         where = of_numbers(indices)
-        starts = np.full(len(ends), MIN_TIMESTAMP) if self.size is None else ends - self.size
         counts = shape.counts(table)[indices]
         kept = [column.take(where) for column in shape.kept(table)]
         lines = WindowTable(key_hashes.take(where), keys.take(where), [starts, ends, counts], kept)

@@ -7,12 +7,16 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND, Timestamp
 from headrace.sdk.windows import AssignContext, CalendarWindows, IntervalWindow, WindowFn
+from headrace.sdk.windows.bounded import encode_interval
+from headrace.sdk.windows.slices import slices_of, window_bounds
+from headrace.sdk.windows.windowing import Windowing
 
 HOUR = 3600 * SECOND
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -113,6 +117,20 @@ def test_windows_part_time_without_gaps(window_fn: WindowFn, timestamps: list[in
             assert window_of(window_fn, window.end_us).start_us == window.end_us
     for first, second in pairwise(sorted(set(found), key=lambda window: window.end_us)):
         assert first.end_us <= second.start_us
+
+
+@given(st.sampled_from(ALL), st.lists(times | st.just(MAX_TIMESTAMP), max_size=20))
+def test_an_array_has_the_same_windows(window_fn: WindowFn, timestamps: list[int]) -> None:
+    timestamps = [time for at in timestamps for time in (at, window_of(window_fn, at).start_us)]
+    array, slices = np.array(timestamps, np.int64), slices_of(Windowing.of(window_fn))
+    found = window_bounds(window_fn, array)
+    windows = [window_of(window_fn, timestamp) for timestamp in timestamps]
+    assert found is not None and slices is not None and slices.reaches(array)
+    assert list(zip(*map(np.ndarray.tolist, found), strict=True)) == [(each.start_us, each.end_us) for each in windows]
+    assert slices.starts(array).tolist() == list(map(slices.start, timestamps)) == found[0].tolist()
+    assert list(map(slices.code, found[0].tolist())) == [
+        encode_interval(each.start_us, each.end_us) for each in windows
+    ]
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Kiritimati"])
