@@ -54,7 +54,9 @@ class ColumnBuffer:
         key = shape_of_key(self._extract, batch.shape)
         if key is None or not key.columns() or batch.ids is not None:
             return None
-        return key if all(is_key_column(batch.table.column(index)) for index in key.columns()) else None
+        columns = [batch.table.column(index) for index in key.columns()]
+        # Times of day have no encoding of their own; single keys name the one, or go to the dead letters.
+        return key if all(is_key_column(each) and not pa.types.is_time(each.type) for each in columns) else None
 
     def fits(self, batch: ColumnBatch) -> bool:
         """Whether the batch has the schema and column types of the batches in the buffer."""

@@ -19,7 +19,6 @@ from headrace.lowlevel.records.column_batch import Named, ValueSchema
 from headrace.sdk.expressions.arrow_functions import (
     Vector,
     add,
-    arithmetic,
     constant,
     divide,
     either,
@@ -29,6 +28,7 @@ from headrace.sdk.expressions.arrow_functions import (
     is_not_null,
     is_null,
     length,
+    multiply,
     negation,
     normal,
     order,
@@ -36,6 +36,7 @@ from headrace.sdk.expressions.arrow_functions import (
     require,
     signed,
     stripped,
+    subtract,
     text,
     to_float,
     to_int,
@@ -63,7 +64,7 @@ def shape_of(node: Node, view: BatchView) -> ValueSchema:
     if isinstance(node, (FieldOf, ItemOf)):
         return _element_shape(node, view)
     vector = _require_sure(evaluated(node, view))
-    if vector.kind == "other":
+    if vector.kind == "other" or (vector.kind == "aware" and vector.is_constant):
         raise Unable(f"values of the type {vector.values.type} are not computed by column")
     values = vector.values
     index = view.add(pa.repeat(values, len(view.times)) if vector.is_constant else values)
@@ -155,8 +156,8 @@ def _addends(node: Node) -> list[Node]:
 _Function: TypeAlias = Callable[..., Vector]
 _FUNCTIONS: Mapping[str, _Function] = {
     "add": add,
-    "subtract": lambda one, other: arithmetic(pc.subtract_checked, one, other),
-    "multiply": lambda one, other: arithmetic(pc.multiply_checked, one, other),
+    "subtract": subtract,
+    "multiply": multiply,
     "divide": divide,
     "floor_divide": whole(np.floor_divide),
     "modulo": whole(np.remainder),

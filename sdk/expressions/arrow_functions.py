@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import ROUND_FLOOR, Decimal, getcontext
 from functools import partial, reduce
 from typing import ParamSpec
 
@@ -15,8 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in
+from headrace.lowlevel.columnar.pyarrow_private import zone_of
 from headrace.lowlevel.time import SECOND, Timestamp
 from headrace.sdk.expressions.batch_view import Unable
+from headrace.sdk.expressions.element_schema import is_within_calendar
 
 _Given = ParamSpec("_Given")
 EXACT = 1 << 53
@@ -26,10 +30,25 @@ TYPES: Mapping[str, pa.DataType] = {
     "float": pa.float64(),
     "bool": pa.bool_(),
     "str": pa.string(),
+    "bytes": pa.binary(),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "naive": pa.timestamp("us"),
+    "aware": pa.timestamp("us", "UTC"),
+    "duration": pa.duration("us"),
     "instant": pa.int64(),
 }
-"""Kind of value -> the type of its columns."""
-_KINDS: Mapping[type, str] = {int: "int", float: "float", bool: "bool", str: "str"}
+"""Kind of value -> the type of its columns; datetimes are naive, or aware in UTC. Decimals have one for each scale."""
+_KINDS: Mapping[type, str] = {
+    **{int: "int", float: "float", bool: "bool", str: "str", bytes: "bytes", Decimal: "decimal"},
+    **{date: "date", time: "time", timedelta: "duration"},
+}
+_FOUND = frozenset(("int", "str", "bytes", "decimal", "date", "time", "naive", "aware", "duration"))
+"""Kinds whose values are equal where Python finds them equal, and no others."""
+_MOMENTS = ("naive", "aware")
+_DAY = 86_400 * SECOND
+_DIGITS = 28
+"""Decimal digits that Python computes with, unless a program wants more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +56,7 @@ class Vector:
     """The values of an expression for all elements."""
 
     kind: str
-    """A key of `TYPES`, or "other" for columns that are only tested for nulls."""
+    """A key of `TYPES`, "decimal", or "other" for columns that are only tested for nulls."""
     values: pa.Array | pa.Scalar
     """A scalar for a constant."""
     unsure: pa.Array | None = None
@@ -64,7 +83,25 @@ def normal(column: pa.Array, is_instant: bool) -> Vector:
         return Vector("float", column.cast(pa.float64()))
     if kind in (pa.string(), pa.large_string()):
         return Vector("str", from_its_start(fitting(column.cast, pa.string())))
-    return Vector("other", column)
+    if kind in (pa.binary(), pa.large_binary()):
+        return Vector("bytes", fitting(column.cast, pa.binary()))
+    if pa.types.is_decimal128(kind):
+        return Vector("decimal", column)
+    return _temporal(column)
+
+
+def _temporal(column: pa.Array) -> Vector:
+    """A column of times with their values; nanoseconds stay what they are."""
+    kind, types = column.type, pa.types
+    if types.is_date32(kind):
+        return Vector("date", column)
+    if types.is_timestamp(kind) and kind.tz in (None, "UTC"):
+        name = "naive" if kind.tz is None else "aware"
+    elif types.is_time(kind) or types.is_duration(kind):
+        name = "time" if types.is_time(kind) else "duration"
+    else:
+        return Vector("other", column)
+    return Vector(name, column if kind.unit == "ns" else fitting(column.cast, TYPES[name]))
 
 
 def fitting(function: Callable[_Given, pa.Array], *args: _Given.args, **kwargs: _Given.kwargs) -> pa.Array:
@@ -98,18 +135,38 @@ def constant(value: object) -> Vector:
     """The vector of the same value for all elements. Raises `Unable`."""
     if isinstance(value, Timestamp):
         return Vector("instant", pa.scalar(value.micros, pa.int64()))
+    kind = _kind_of(value)
+    found = constants([value], kind)[0]
+    # Other zones of the same offset are other values; they are only compared.
+    require(
+        kind == "aware" or repr(found.as_py()) == repr(value), f"the constant {value!r:.80} is no value of a column"
+    )
+    return Vector(kind, found)
+
+
+def _kind_of(value: object) -> str:
+    """The kind of a constant. Raises `Unable`."""
     kind = _KINDS.get(type(value))
+    if type(value) is datetime:
+        # Whether datetimes of other zones are equal depends on more than the instant.
+        is_fixed = type(value.tzinfo) is timezone or value.tzinfo in (None, zone_of("UTC"))
+        kind = None if not is_fixed else "naive" if value.tzinfo is None else "aware"
     if kind is None:
         raise Unable(f"the constant {value!r:.80} is not of a type that is computed by column")
-    return Vector(kind, constants([value], kind)[0])
+    return kind
 
 
-def constants(values: Sequence[object], kind: str) -> pa.Array:
-    """Constants of a kind. Raises `Unable` for what no column of the kind holds: numbers beyond 64 bits, surrogates."""
+def constants(values: Sequence[object], kind: str, of_type: pa.DataType | None = None) -> pa.Array:
+    """Constants of a kind, in its type or another. Raises `Unable` for what no column of the type holds.
+
+    Such are numbers beyond 64 bits, surrogates, decimals that are no numbers or have more digits.
+    """
     try:
-        return pa.array(values, TYPES[kind])
-    except (OverflowError, UnicodeEncodeError) as error:
+        made = pa.array(values, of_type or TYPES.get(kind))
+    except (OverflowError, UnicodeEncodeError, TypeError, pa.ArrowInvalid) as error:
         raise Unable(f"one of the constants {values!a:.80} does not fit into a column: {error}") from error
+    require(not pa.types.is_decimal256(made.type), "a decimal has more than 38 digits")
+    return made
 
 
 def either_unsure(*masks: pa.Array | None) -> pa.Array | None:
@@ -164,18 +221,107 @@ def add(first: Vector, *others: Vector) -> Vector:
 def _added(first: Vector, second: Vector) -> Vector:
     if (first.kind, second.kind) == ("str", "str"):
         return add(first, second)
-    return arithmetic(pc.add_checked, first, second)
+    if first.kind == "duration" and second.kind in ("date", *_MOMENTS):
+        return _moved(second, first, 1)
+    if second.kind == "duration" and first.kind in ("date", *_MOMENTS):
+        return _moved(first, second, 1)
+    return _arithmetic(pc.add_checked, first, second)
 
 
-def arithmetic(function: Callable[..., pa.Array], first: Vector, second: Vector) -> Vector:
-    """A function of Arrow on two numbers."""
+def subtract(first: Vector, second: Vector) -> Vector:
+    """The difference of numbers, or of times."""
+    if first.kind in ("date", *_MOMENTS) and second.kind == "duration":
+        return _moved(first, second, -1)
+    if first.kind == second.kind and first.kind in ("date", *_MOMENTS):
+        counts = _arithmetic(pc.subtract_checked, *map(_counts, (first, second)))
+        micros = counts.values if first.kind != "date" else fitting(pc.multiply_checked, counts.values, _DAY)
+        return Vector("duration", micros.cast(TYPES["duration"]), counts.unsure)
+    return _arithmetic(pc.subtract_checked, first, second)
+
+
+def multiply(first: Vector, second: Vector) -> Vector:
+    """The product of numbers, or of a duration and a whole number."""
+    kinds = (first.kind, second.kind)
+    if kinds in (("duration", "int"), ("int", "duration")):
+        product = _arithmetic(pc.multiply_checked, *map(_counts, (first, second)))
+        return Vector("duration", product.values.cast(TYPES["duration"]), product.unsure)
+    product = _arithmetic(pc.multiply_checked, first, second)
+    if product.kind != "decimal":
+        return product
+    # Python has a negative zero.
+    negative = (pc.less(each.values, _zero(each)) for each in (first, second))
+    zero = pc.and_(pc.equal(product.values, _zero(product)), pc.or_(*negative))
+    return Vector("decimal", product.values, either_unsure(product.unsure, pc.fill_null(zero, False)))
+
+
+def _zero(vector: Vector) -> pa.Scalar:
+    return pa.scalar(Decimal(0) if vector.kind == "decimal" else 0, vector.values.type)
+
+
+def _counts(vector: Vector) -> Vector:
+    """Times as the whole numbers of microseconds, or of days, that they are stored as; numbers as they are."""
+    if vector.kind not in ("date", "duration", *_MOMENTS):
+        return vector
+    require(vector.values.type == TYPES[vector.kind], "nanoseconds are not computed with by column")
+    stored = vector.values.cast(pa.int32()) if vector.kind == "date" else vector.values
+    return Vector("int", stored.cast(pa.int64()), vector.unsure)
+
+
+def _moved(moment: Vector, by: Vector, sign: int) -> Vector:
+    """A date or datetime later by durations, or earlier for the sign -1."""
+    require(not (moment.is_constant and moment.kind == "aware"), "a zone of a constant is no zone of a column")
+    count = _counts(by)
+    if moment.kind == "date":
+        # Python takes the whole days of a duration.
+        days = whole(np.floor_divide)
+        count = constant(by.values.as_py().days) if by.is_constant else days(count, constant(_DAY))
+    moved = _arithmetic(pc.add_checked if sign > 0 else pc.subtract_checked, _counts(moment), count)
+    numbers = fitting(moved.values.cast, pa.int32()) if moment.kind == "date" else moved.values
+    values = numbers.cast(TYPES[moment.kind])
+    require(is_within_calendar(values), "some of the results are beyond the calendar")
+    return Vector(moment.kind, values, moved.unsure)
+
+
+def _arithmetic(function: Callable[..., pa.Array], first: Vector, second: Vector) -> Vector:
+    """A function of Arrow on two numbers, or two durations."""
+    if (first.kind, second.kind) == ("duration", "duration") and function is not pc.multiply_checked:
+        counts = _arithmetic(function, *map(_counts, (first, second)))
+        return Vector("duration", counts.values.cast(TYPES["duration"]), counts.unsure)
+    if "decimal" in (first.kind, second.kind):
+        digits = 18 if function is pc.multiply_checked else _DIGITS
+        values = fitting(function, *(_decimals(each, digits) for each in (first, second)))
+        return strict("decimal", _unrounded(values), first, second)
     # The checked functions raise for whole numbers beyond 64 bits; floats do not care.
     kind, one, other = _numbers(first, second)
     return strict(kind, fitting(function, one, other), first, second)
 
 
+def _decimals(vector: Vector, digits: int) -> pa.Array | pa.Scalar:
+    """Decimals or whole numbers, as decimals of so many digits or fewer."""
+    kind = vector.values.type
+    if vector.kind == "int":
+        return vector.values.cast(pa.decimal128(19, 0))
+    require(vector.kind == "decimal", f"decimals and {vector.kind} are not computed with by column")
+    return (
+        vector.values
+        if kind.precision <= digits
+        else fitting(pc.cast, vector.values, pa.decimal128(digits, kind.scale))
+    )
+
+
+def _unrounded(values: pa.Array) -> pa.Array:
+    """Decimals that Python would not round. Raises `Unable`."""
+    context = getcontext()
+    usual = context.prec >= _DIGITS and context.rounding != ROUND_FLOOR and context.Emin < -99 and context.Emax > 99
+    require(usual, "the program computes decimals in another way")
+    kind = values.type
+    return values if kind.precision <= _DIGITS else fitting(values.cast, pa.decimal128(_DIGITS, kind.scale))
+
+
 def divide(first: Vector, second: Vector) -> Vector:
     """The quotient as a float."""
+    if (first.kind, second.kind) == ("duration", "duration"):
+        first, second = map(_counts, (first, second))
     if (first.kind, second.kind) == ("int", "int"):
         require(is_exact(first.values) and is_exact(second.values), "large whole numbers are not divided by column")
     _numbers(first, second)
@@ -225,8 +371,12 @@ def signed(function: Callable[..., pa.Array]) -> Callable[[Vector], Vector]:
     """A function of Arrow on one number."""
 
     def made(operand: Vector) -> Vector:
-        require(operand.kind in ("int", "float"), f"{operand.kind} has no sign")
-        return strict(operand.kind, fitting(function, operand.values), operand)
+        if operand.kind == "duration":
+            counts = made(_counts(operand))
+            return Vector("duration", counts.values.cast(TYPES["duration"]), counts.unsure)
+        require(operand.kind in ("int", "float", "decimal"), f"{operand.kind} has no sign")
+        found = fitting(function, operand.values)
+        return strict(operand.kind, _unrounded(found) if operand.kind == "decimal" else found, operand)
 
     return made
 
@@ -268,6 +418,10 @@ def _comparable(first: Vector, second: Vector) -> tuple[pa.Array | pa.Scalar, pa
         return nearest(first.values, pa.float64()), nearest(second.values, pa.float64())
     if {first.kind, second.kind} == {"instant", "int"}:
         return _micros(first), _micros(second)
+    if {first.kind, second.kind} in ({"decimal"}, {"decimal", "int"}):
+        if first.values.type == second.values.type:
+            return first.values, second.values
+        return _decimals(first, _DIGITS), _decimals(second, _DIGITS)
     raise Unable(f"{first.kind} and {second.kind} are not compared by column")
 
 
@@ -281,7 +435,7 @@ def order(function: Callable[..., pa.Array]) -> Callable[[Vector, Vector], Vecto
 
     def compared(first: Vector, second: Vector) -> Vector:
         require("bool" not in (first.kind, second.kind), "bools are not put in order by column")
-        return strict("bool", function(*_comparable(first, second)), first, second)
+        return strict("bool", fitting(function, *_comparable(first, second)), first, second)
 
     return compared
 
@@ -291,7 +445,7 @@ def equality(are_equal: bool) -> Callable[[Vector, Vector], Vector]:
 
     def compared(first: Vector, second: Vector) -> Vector:
         function = pc.equal if are_equal else pc.not_equal
-        values = function(*_comparable(first, second))
+        values = fitting(function, *_comparable(first, second))
         if values.null_count:
             nulls = [nulls_of(each) for each in (first, second)]
             both = pc.and_(*nulls) if None not in nulls else pa.scalar(False)
@@ -304,10 +458,10 @@ def equality(are_equal: bool) -> Callable[[Vector, Vector], Vector]:
 def is_in(operand: Vector, members: tuple[object, ...]) -> Vector:
     """Whether a value is one of these."""
     require(not operand.is_constant, "a constant is not looked up by column")
-    require(operand.kind in ("int", "str"), f"{operand.kind} is not looked up by column")
-    kinds = set(map(type, members)) - {type(None)}
-    require(kinds <= {int if operand.kind == "int" else str}, "only what is of one type is looked up by column")
-    within = constants([each for each in members if each is not None], operand.kind)
+    require(operand.kind in _FOUND, f"{operand.kind} is not looked up by column")
+    sought = [each for each in members if each is not None]
+    require({*map(_kind_of, sought)} <= {operand.kind}, "only what is of one type is looked up by column")
+    within = constants(sought, operand.kind, operand.values.type)
     found = pc.is_in(operand.values, value_set=within, skip_nulls=True)
     if None in members and operand.values.null_count:
         found = pc.or_(found, operand.values.is_null())
@@ -356,13 +510,20 @@ def is_not_null(operand: Vector) -> Vector:
 
 def fill_null(operand: Vector, other: Vector) -> Vector:
     """The value, or another where it is None."""
-    alike = operand.kind == other.kind and operand.kind in TYPES and not operand.is_constant
-    require(alike, f"{other.kind} does not stand in for {operand.kind} by column")
+    others = other.values
+    if operand.kind == other.kind == "decimal" and operand.values.type.scale == others.type.scale:
+        others = fitting(pc.cast, others, operand.values.type)
+    alike = operand.kind == other.kind != "other" and operand.values.type == others.type
+    has_zone = other.is_constant and other.kind == "aware"
+    require(
+        alike and not operand.is_constant and not has_zone,
+        f"{other.kind} does not stand in for {operand.kind} by column",
+    )
     nulls = nulls_of(operand)
     if nulls is None:
         return operand
     asked = None if other.unsure is None else pc.and_(nulls, other.unsure)
-    return Vector(operand.kind, pc.coalesce(operand.values, other.values), either_unsure(operand.unsure, asked))
+    return Vector(operand.kind, pc.coalesce(operand.values, others), either_unsure(operand.unsure, asked))
 
 
 _ASCII_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f "

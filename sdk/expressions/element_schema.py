@@ -139,6 +139,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ZONE = (pa.ArrowInvalid, KeyError, ValueError)
 """Errors of Arrow for an unknown time zone: those of zoneinfo and pytz are KeyErrors."""
 _INSTANTS = tuple((_EPOCH + timedelta(days)) for days in _DAYS)
+_UNITS = {"s": 1, "ms": 1000, "us": 1_000_000}
+"""Unit of times that Python has -> how many make a second."""
+_LONGEST_SECONDS = 999_999_999 * 86_400
+"""The longest duration of Python's, in seconds."""
 _LARGEST_SECONDS = 9_000_000_000_000
 """The greatest number of seconds whose microseconds fit into 64 bits."""
 
@@ -162,12 +166,15 @@ def shape_of_rows(table: pa.RecordBatch, as_rows: bool) -> Fields | None:
 
 def _is_plain(column: pa.Array) -> bool:
     kind, types = column.type, pa.types
-    if types.is_timestamp(kind):
-        return _is_in_calendar(column)
-    if types.is_date32(kind):
-        return _is_between(column.cast(pa.int32()), *_DAYS)
+    if types.is_timestamp(kind) or types.is_date32(kind):
+        return is_within_calendar(column)
+    if types.is_time(kind) or types.is_duration(kind):
+        return _is_plain_time(column)
     if types.is_dictionary(kind):
         return _is_plain(column.dictionary)
+    if types.is_nested(kind):
+        inner = _inner_columns(column)
+        return bool(inner) and not any(types.is_dictionary(each.type) for each in inner) and all(map(_is_plain, inner))
     return (
         types.is_integer(kind)
         or kind in (pa.float64(), pa.float32(), pa.bool_(), pa.null(), pa.string(), pa.large_string())
@@ -176,8 +183,32 @@ def _is_plain(column: pa.Array) -> bool:
     )
 
 
-def _is_in_calendar(column: pa.Array) -> bool:
+def _is_plain_time(column: pa.Array) -> bool:
+    """Whether Python has all of some times of day, or durations."""
     kind = column.type
+    if pa.types.is_time(kind):
+        last = 86_400 * _UNITS.get(kind.unit, 0) - 1
+        return _is_between(column.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64()), 0, last)
+    most = _LONGEST_SECONDS * _UNITS.get(kind.unit, 1_000_000_000)
+    return _is_between(column.cast(pa.int64()), -most, most)
+
+
+def _inner_columns(column: pa.Array) -> list[pa.Array]:
+    """The columns within a column of lists, structs or maps; none for other types, and for equal names."""
+    kind, types = column.type, pa.types
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return [column.flatten()]
+    if types.is_map(kind):
+        return [column.keys, column.items]
+    names = {field.name for field in kind} if types.is_struct(kind) else ()
+    return column.flatten() if len(names) == kind.num_fields else []
+
+
+def is_within_calendar(column: pa.Array) -> bool:
+    """Whether Python's calendar has all times of a column of timestamps or days, in every time zone."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        return _is_between(column.cast(pa.int32()), *_DAYS)
     if kind.tz is not None and kind.tz not in ("UTC", "+00:00"):
         try:
             zone_of(kind.tz)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from types import FunctionType, ModuleType
 from typing import TypeAlias
 
@@ -21,7 +23,7 @@ from headrace.sdk.expressions.batch_view import BatchView, Unable
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple
 from headrace.sdk.expressions.expression_tree import ItemOf, Literal, Node
 
-CONSTANTS = (str, int, float, bool)
+CONSTANTS = (str, int, float, bool, bytes, Decimal, date, datetime, time, timedelta)
 """Types of values that are the same as long as they are equal."""
 
 

@@ -32,14 +32,28 @@ PLAIN = {
     "nanos": pa.array([0, 1, 10**15], pa.timestamp("ns")),
     "flag": pa.array([True, False, None]),
     "nothing": pa.nulls(3),
+    "list": pa.array([[1], None, [None, 2]]),
+    "struct": pa.array([{"a": 1, "b": [b"x"]}, None, {"a": None, "b": None}]),
+    "map": pa.array([[("a", 1)], None, []], pa.map_(pa.string(), pa.int64())),
+    "clock": pa.array([0, None, 86_399], pa.time32("s")),
+    "duration": pa.array([-1, None, 10**9], pa.duration("s")),
 }
 NOT_PLAIN = {
     "beyond the calendar": pa.array([2**62], pa.timestamp("us", "UTC")),
     "day beyond the calendar": pa.array([2**30], pa.int32()).cast(pa.date32()),
     "broken text": pa.Array.from_buffers(pa.string(), 1, [None, *pa.array([b"\xff"]).buffers()[1:]]),
     "no zone": pa.array([0], pa.timestamp("us", "Europe/Nowhere")),
-    "list": pa.array([[1]]),
-    "struct": pa.array([{"a": 1}]),
+    "list beyond the calendar": pa.array([[2**62]], pa.list_(pa.timestamp("us", "UTC"))),
+    "struct with broken text": pa.StructArray.from_arrays(
+        [pa.Array.from_buffers(pa.string(), 1, [None, *pa.array([b"\xff"]).buffers()[1:]])], ["a"]
+    ),
+    "struct with two fields of one name": pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]),
+    "map beyond the calendar": pa.array([[("a", 2**30)]], pa.map_(pa.string(), pa.date32())),
+    "list with a dictionary": pa.array([["a"]], pa.list_(pa.dictionary(pa.int8(), pa.string()))),
+    "time of no day": pa.array([86_400], pa.int32()).cast(pa.time32("s")),
+    "time with nanoseconds": pa.array([1], pa.time64("ns")),
+    "duration beyond Python": pa.array([2**62], pa.duration("s")),
+    "decimal of 256 bits": pa.array([Decimal(1)], pa.decimal256(40, 0)),
 }
 
 
@@ -125,7 +139,8 @@ def test_rows_of_a_dataframe_come_as_columns(timestamp):
     assert batch.times.tolist() == ([MIN_TIMESTAMP, MIN_TIMESTAMP] if timestamp is None else [5, 6])
 
 
-def test_rows_of_nested_columns_are_made_at_once():
-    batch = batch_of_rows(pa.record_batch({"both": [[1], [2]], "at": INSTANTS}), "at")
+def test_rows_that_may_fail_later_are_made_at_once():
+    both = pa.array([[1], [2]], pa.list_(pa.time64("ns")))
+    batch = batch_of_rows(pa.record_batch({"both": both, "at": INSTANTS}), "at")
     assert not isinstance(batch, ColumnBatch)
     assert batch.timestamps == [5, 6]
