@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headrace.lowlevel.columnar.arrow_arrays import numbers_in
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 
 Numbers = NDArray[np.int64]
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -28,6 +28,8 @@ def is_key_column(column: pa.Array) -> bool:
     (True, True, False)
     """
     kind, types = column.type, pa.types
+    if types.is_dictionary(kind):
+        return is_text(column.dictionary) and not column.dictionary.null_count
     return bool(
         (types.is_primitive(kind) and not types.is_float16(kind) and not types.is_interval(kind))
         or types.is_decimal128(kind)
@@ -48,7 +50,9 @@ def is_direct(column: pa.Array) -> bool:
 
 
 def numbered(columns: Sequence[pa.Array]) -> Numbers:
-    """Number the distinct rows of some columns from 0 without gaps: one int64 for each row.
+    """Number the distinct rows of some columns from 0: one int64 for each row.
+
+    There are no gaps, but for a single column with a dictionary, whose numbers are those of its dictionary.
 
     Args:
         columns: One or more columns of the same length.
@@ -73,8 +77,24 @@ def _codes(column: pa.Array) -> Numbers:
         # As in keys, -0.0 is 0.0, and NaN is NaN.
         column = pc.if_else(pc.equal(column, 0), pa.scalar(0.0, column.type), column)
         column = pc.if_else(pc.is_nan(column), pa.scalar(np.nan, column.type), column)
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode("encode")
-    return numbers_in(encoded.indices).astype(np.int64)
+    if not pa.types.is_dictionary(column.type):
+        return numbers_in(column.dictionary_encode("encode").indices).astype(np.int64)
+    indices = column.indices.fill_null(len(column.dictionary)) if column.null_count else column.indices
+    return numbers_in(indices).astype(np.int64)
+
+
+def distinct_numbers(numbers: Numbers) -> tuple[Numbers, Numbers]:
+    """The distinct numbers, ascending, and the index of each number among them, by a hash table instead of a sort.
+
+    >>> distinct_numbers(np.array([7, 3, 7]))
+    (array([3, 7]), array([1, 0, 1]))
+    """
+    encoded = of_numbers(numbers).dictionary_encode()
+    distinct = numbers_in(encoded.dictionary)
+    order = np.argsort(distinct)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return distinct[order], ranks[numbers_in(encoded.indices)]
 
 
 def dense(groups: Numbers) -> tuple[Numbers, Numbers]:

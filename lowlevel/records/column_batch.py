@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.lowlevel.columnar.arrow_arrays import dicts_of, named_values, of_numbers
+from headrace.lowlevel.columnar.arrow_arrays import dicts_of, named_values, of_numbers, without_dictionary
 from headrace.lowlevel.records.record import Batch, KeyExtractor
 from headrace.lowlevel.stored_names import stored_as
 
@@ -102,6 +102,14 @@ class ColumnBatch(Batch):
     def count_before(self, watermark: int) -> int:
         """See `Batch`."""
         return int(np.count_nonzero(self.times < watermark))
+
+    def decoded(self) -> ColumnBatch:
+        """The same records, without columns that have dictionaries."""
+        columns = self.table.columns
+        if not any(pa.types.is_dictionary(column.type) for column in columns):
+            return self
+        table = pa.RecordBatch.from_arrays(list(map(without_dictionary, columns)), self.table.schema.names)
+        return ColumnBatch(table, self.times, self.shape, self._values)
 
     def taken(self, indices: NDArray[np.int64]) -> ColumnBatch:
         """A batch of the rows with these indices, in the order of `indices`."""

@@ -184,7 +184,7 @@ class PartitionBuffer:
 
     def add(self, batch: Batch) -> None:
         """Add the records of a batch. If the buffer is full or the batch does not fit, the buffer is sent before."""
-        if isinstance(batch, ColumnBatch) and self._columns.key_of(batch) is not None:
+        if isinstance(batch, ColumnBatch) and self._columns.key_of(batch := batch.decoded()) is not None:
             if self._keys or self._columns.size >= _SHIP_AT or not self._columns.fits(batch):
                 self._send(self)
             self._columns.add(batch)

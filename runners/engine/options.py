@@ -30,9 +30,12 @@ _MOST_AT_ONCE = 4.0
 """Largest factor by which one epoch may suggest a larger or a smaller size."""
 USUAL = 1_000_000
 """The default number of records of an epoch."""
-_QUICK_SECONDS = 0.5
+_QUICK_SECONDS = 2.0
+"""Longest time that an epoch of more than `USUAL` records should take, …"""
+_WAITING_SECONDS = 15.0
+"""… and the same while no watermark has moved, so that no window can end in a shorter one."""
 _TIMES_USUAL = 4
-_SHARE_HELD = 1 / 8
+_TIMES_WAITING = 64
 
 
 class Size(Protocol):
@@ -41,13 +44,14 @@ class Size(Protocol):
     records: int
     """Number of records that an injector may contribute to the next epoch."""
 
-    def took(self, records: int, seconds: float, held: int) -> None:
+    def took(self, records: int, seconds: float, held: int, waits: bool = False) -> None:
         """Note the duration of an epoch.
 
         Args:
             records: Number of records of the injector that contributed most.
             seconds: How long the epoch took.
             held: Number of records, or partial sums of records, that tasks held at once.
+            waits: Whether no watermark has moved yet, as in bounded input.
         """
 
 
@@ -57,21 +61,25 @@ class FixedSize:
 
     records: int
 
-    def took(self, records: int, seconds: float, held: int) -> None:
+    def took(self, records: int, seconds: float, held: int, waits: bool = False) -> None:
         """Do nothing: the size is fixed."""
 
 
 @dataclass(slots=True)
 class CheapSize:
-    """A million records, or four million while epochs are quick and tasks hold few records at once.
+    """A million records, or more while epochs are quick and tasks hold few records at once.
 
-    In a quick epoch the fixed costs of an epoch matter most, and a larger one saves some of them. Because of the two
-    conditions, neither the work that a crash may lose nor the memory of an epoch exceeds that of other epochs.
+    In a quick epoch the fixed costs of an epoch matter most, and a larger one saves some of them. An epoch has up to
+    four million records if it should take at most two seconds and hold at most half a million; in bounded input, which
+    gives no result before its end, it may take a quarter of a minute and hold a million.
 
     >>> size = CheapSize()
     >>> size.took(1_000_000, 0.2, held=50)
     >>> size.records
     4000000
+    >>> size.took(1_000_000, 0.2, held=100_000, waits=True)
+    >>> size.records
+    10000000
     >>> size.took(1_000_000, 0.2, held=1_000_000)
     >>> size.records
     1000000
@@ -79,13 +87,16 @@ class CheapSize:
 
     records: int = USUAL
 
-    def took(self, records: int, seconds: float, held: int) -> None:
+    def took(self, records: int, seconds: float, held: int, waits: bool = False) -> None:
         """See `Size`."""
         if records < USUAL // 2:
             # The injector had no more records: the epoch says nothing about larger ones.
             return
-        is_cheap = seconds * USUAL <= _QUICK_SECONDS * records and held <= _SHARE_HELD * records
-        self.records = USUAL * _TIMES_USUAL if is_cheap else USUAL
+        longest, most_held, times = (
+            (_WAITING_SECONDS, USUAL, _TIMES_WAITING) if waits else (_QUICK_SECONDS, USUAL // 2, _TIMES_USUAL)
+        )
+        growth = min(longest / max(seconds, 1e-6), most_held / max(held, 1))
+        self.records = max(USUAL, min(times * USUAL, int(records * growth)))
 
 
 @dataclass(slots=True)
@@ -112,7 +123,7 @@ class EpochSize:
         """Return the size for the first epoch of a run; if `most` is less than `LEAST`, it is the lower bound, too."""
         return cls(aim, min(LEAST, most), most, min(_FIRST, most))
 
-    def took(self, records: int, seconds: float, held: int = 0) -> None:
+    def took(self, records: int, seconds: float, held: int = 0, waits: bool = False) -> None:
         """See `Size`."""
         ratio = self.aim / 2 / max(seconds, 1e-6)
         if records == 0 or (ratio >= 1 and records < self.records / 2):
@@ -207,8 +218,9 @@ class RunOptions:
     do not change."""
     max_records_per_epoch: int | None = option_field(EngineOptions.max_records_per_epoch)
     """Approximate number of records that an injector may contribute to one epoch, which bounds memory and the work
-    that a crash may lose. None: one million, or four million while an epoch of four million takes less than two
-    seconds and few of its records, or partial sums of them, are held by tasks at once."""
+    that a crash may lose. None: one million, or up to four million that should take at most two seconds and of which
+    tasks hold at most half a million at once, or partial sums of them; in bounded input, which gives no result before
+    its end, up to 64 million that should take at most 15 seconds and of which tasks hold a million."""
     latency_aim: float | None = option_field(EngineOptions.latency_aim)
     """Seconds from the arrival of a record until its result should be available. An epoch then has as many records as
     can be processed in half of this time, at least 1,000 and at most `max_records_per_epoch` (one million if that is

@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.lowlevel.columnar.key_columns import distinct_numbers
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.windows import (
@@ -65,6 +66,22 @@ def is_calendar(window_fn: WindowFn) -> TypeGuard[Calendar]:
     (True, False)
     """
     return type(window_fn) in (DaysWindows, MonthsWindows)
+
+
+def slots_of(found: Slices, times: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The starts of slices, ascending, and for each time the index of its own; there may be slices without times.
+
+    There must be a time, and `found.reaches(times)` must be True. All arrays are int64.
+
+    >>> slots_of(slices_of(Windowing.of(FixedWindows(10))), np.array([31_000_000, 12_000_000]))
+    (array([10000000, 20000000, 30000000]), array([2, 0]))
+    """
+    if isinstance(found, FixedSlices):
+        first = found.start(int(times.min()))
+        count = (int(times.max()) - first) // found.size + 1
+        if count <= len(times):
+            return first + found.size * np.arange(count), (times - first) // found.size
+    return distinct_numbers(found.starts(times))
 
 
 def window_bounds(window_fn: WindowFn, times: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
@@ -132,23 +149,23 @@ class FixedSlices:
     """Slices of fixed windows: each window is a slice."""
 
     def __init__(self, window_fn: FixedWindows) -> None:
-        self._size, self._offset = window_fn.size.micros, window_fn.offset.micros
+        self.size, self._offset = window_fn.size.micros, window_fn.offset.micros
 
     def start(self, timestamp: int) -> int:
         """See `Slices`."""
-        return window_start(timestamp, self._size, self._offset)
+        return window_start(timestamp, self.size, self._offset)
 
     def reaches(self, timestamps: NDArray[np.int64]) -> bool:
         """See `Slices`."""
-        return fits_int64(timestamps, self._size)
+        return fits_int64(timestamps, self.size)
 
     def starts(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Slices`."""
-        return window_start_array(timestamps, self._size, self._offset)
+        return window_start_array(timestamps, self.size, self._offset)
 
     def code(self, start: int) -> bytes:
         """See `Slices`."""
-        return encode_interval(max(start, MIN_TIMESTAMP), min(start + self._size, MAX_TIMESTAMP))
+        return encode_interval(max(start, MIN_TIMESTAMP), min(start + self.size, MAX_TIMESTAMP))
 
 
 @stored_as("SlidingBuckets")

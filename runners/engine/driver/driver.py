@@ -195,7 +195,8 @@ class Driver:
         self._hooks.step("delivered", spec.epoch)
         timing.end("deliver")
         activity.begin(RunPhase.TIDY)
-        self._planner.size.took(max(records, default=0), (self._clock.now() - began) / 1e6, outcome.records_held())
+        seconds, waits = (self._clock.now() - began) / 1e6, self._state.has_no_watermark()
+        self._planner.size.took(max(records, default=0), seconds, outcome.records_held(), waits)
         if self._options.progress is not None:
             self._options.progress(progress_of(self._topology, self._state, self._metrics(), timing))
         self._tidy()

@@ -18,7 +18,7 @@ from headrace.lowlevel.checkpoint.manifest.manifest import oldest_by_consumer
 from headrace.lowlevel.injectors.source_objects import SourceObjects
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.metric import MetricValues
-from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.authority import Holder
 from headrace.lowlevel.watermarks.explain import WatermarkState
@@ -96,6 +96,10 @@ class JournalState:
         if any(self.holds.get(name) and self.wall_timers.get(name) for name in topology.keyed):
             return False
         return all(self.watermarks.get(name) == MAX_TIMESTAMP for name in topology.keyed)
+
+    def has_no_watermark(self) -> bool:
+        """Whether no injector has stated a watermark yet, as those of bounded input do not before its end."""
+        return all(progress.watermark == MIN_TIMESTAMP for progress in self.injectors.values())
 
     @classmethod
     def beginning(cls, topology: Topology) -> JournalState:

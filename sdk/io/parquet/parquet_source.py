@@ -20,6 +20,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP
 from headrace.sdk.expressions.element_schema import shape_of_rows, times_of
+from headrace.sdk.io.columns.column_types import is_text as is_text_type
 from headrace.sdk.io.columns.source_columns import common_columns
 from headrace.sdk.io.columns.tables import to_dicts, to_rows
 from headrace.sdk.io.dead_letters import TolerantSource, halves
@@ -173,6 +174,32 @@ def refuse_equal_names(path: str, names: Sequence[str]) -> None:
         )
 
 
+_SMALLEST_TEXT = 4
+"""Bytes of a text's length in a page without a dictionary."""
+
+
+def encoded_columns(file: pq.ParquetFile, groups: Sequence[int], columns: Sequence[str]) -> list[str]:
+    """The columns of text whose values the row groups have as numbers of a dictionary.
+
+    The metadata do not say whether a writer gave a dictionary up halfway, but then, values take at least
+    `_SMALLEST_TEXT` bytes.
+    """
+    metadata = file.metadata
+    names = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
+    places = [
+        names.index(name) for name in columns if name in names and is_text_type(file.schema_arrow.field(name).type)
+    ]
+
+    def is_encoded(place: int) -> bool:
+        chunks = [metadata.row_group(group).column(place) for group in groups]
+        return all(
+            chunk.has_dictionary_page and chunk.total_uncompressed_size < _SMALLEST_TEXT * chunk.num_values
+            for chunk in chunks
+        )
+
+    return [names[place] for place in places if groups and is_encoded(place)]
+
+
 def _in_range(times: Times) -> bool:
     return not len(times) or bool(times.min() >= MIN_TIMESTAMP and times.max() < END_OF_GLOBAL_WINDOW)
 
@@ -226,6 +253,10 @@ class ParquetRows:
         constants = self.format.constants(self.file)
         with pq.ParquetFile(path, filesystem=system, page_checksum_verification=True) as file:
             columns = self.format.selected(self.file, cast(list[str], file.schema_arrow.names))
+            encoded = encoded_columns(file, [group for _, group in self._groups(file.metadata)], columns)
+        with pq.ParquetFile(
+            path, filesystem=system, metadata=file.metadata, read_dictionary=encoded, page_checksum_verification=True
+        ) as file:
             for first, group in self._groups(file.metadata):
                 for table in file.iter_batches(rows_at_once(columns), [group], columns):
                     low, high = max(self.start - first, 0), min(self.stop - first, table.num_rows)

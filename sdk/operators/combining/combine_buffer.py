@@ -1,8 +1,8 @@
-"""What: a buffer of elements as columns, which are combined by key and slice, and the columns that come of it."""
+"""What: buffers of elements as columns, and of cells, which are the combined elements of one key and slice."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple, cast
@@ -11,16 +11,27 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers, without_dictionary
-from headrace.lowlevel.columnar.key_columns import Numbers, dense, first_indices, is_key_column, numbered
+from headrace.lowlevel.columnar.key_columns import (
+    Numbers,
+    dense,
+    distinct_numbers,
+    first_indices,
+    is_key_column,
+    numbered,
+)
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSchema
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import stored_as
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducers
 from headrace.sdk.operators.combining.value_columns import ElementColumns, columns_of, widest
-from headrace.sdk.windows.slices import Slices
+from headrace.sdk.windows.slices import Slices, slots_of
 
-MOST_ELEMENTS = 100_000
-"""Number of elements in columns from which on they are combined and sent before the end of the bundle."""
+MOST_ELEMENTS = 200_000
+"""Number of elements in columns from which on they are combined before the end of the bundle."""
+MOST_CELLS = 400_000
+"""Number of cells from which on they are merged, and sent if that does not make them fewer."""
+_SENT = 100_000
+"""Greatest number of cells in a batch."""
 
 
 @stored_as("LiftedShape")
@@ -134,29 +145,145 @@ class CombineBuffer:
         if not self.size:
             return None
         added = self._added
-        keys = [pa.concat_arrays(parts) for parts in zip(*(each.keys for each in added), strict=True)]
-        values = [pa.concat_arrays(parts) for parts in zip(*(each.values for each in added), strict=True)]
+        keys, values = _joined(each.keys for each in added), _joined(each.values for each in added)
         times, bound = np.concatenate([each.times for each in added]), self._bound
         self.clear()
         return Addends(added[0].key, keys, values, times, bound)
 
 
-def combined(addends: Addends, reducers: Reducers, slices: Slices) -> ColumnBatch:
-    """Combine elements, at least one: one row for each key and slice, in the shape `Lifted`.
+class Cells(NamedTuple):
+    """Combined elements; all columns have one entry for each cell. Several cells may be of one key and slice."""
 
-    The timestamp of a row is that of its first element.
-    """
-    distinct, numbers = np.unique(slices.starts(addends.times), return_inverse=True)
-    groups, names = dense(numbered(addends.keys) * len(distinct) + numbers.reshape(-1))
-    count = len(names)
-    first = first_indices(groups, count)
-    kept = reducers.reduced(groups, count, addends.values)
-    counts = np.bincount(groups, minlength=count)
-    places = of_numbers(first)
-    columns = [*(column.take(places) for column in addends.keys), of_numbers(distinct[names % len(distinct)])]
-    columns += [*kept, of_numbers(counts)]
-    table = pa.RecordBatch.from_arrays(columns, [f"f{number}" for number in range(len(columns))])
-    return ColumnBatch(table, addends.times[first], Lifted(addends.key, reducers, slices))
+    key: ValueSchema
+    keys: list[pa.Array]
+    """The columns of the key, in the order of its items."""
+    starts: Numbers
+    """Start of the slice, microseconds UTC: int64."""
+    kept: list[pa.Array]
+    """What the reducers keep."""
+    counts: Numbers
+    """Number of elements: int64."""
+    times: Times
+    """Timestamp of the first element."""
+    bound: int
+    """See `Addends`."""
+
+    @classmethod
+    def of(cls, addends: Addends, reducers: Reducers, slices: Slices) -> Cells:
+        """Combine elements, at least one: one cell for each key and slice, ordered by slice within a key."""
+        key, keys, values, times, bound = addends
+        starts, slots = slots_of(slices, times)
+        groups, count = _groups(keys, slots)
+        first, counts = first_indices(groups, count), np.bincount(groups, minlength=count)
+        kept = reducers.reduced(groups, count, values)
+        return cls(key, _taken(keys, first), starts[slots[first]], kept, counts, times[first], bound)
+
+    @classmethod
+    def merged(cls, parts: Sequence[Cells], reducers: Reducers) -> Cells:
+        """Merge cells of equal types, in their order, to one for each key and slice. There must be one part."""
+        if len(parts) == 1:
+            return parts[0]
+        keys, kept = _joined(part.keys for part in parts), _joined(part.kept for part in parts)
+        starts, counts, times = (
+            np.concatenate(columns)
+            for columns in zip(*((part.starts, part.counts, part.times) for part in parts), strict=True)
+        )
+        groups, count = _groups(keys, distinct_numbers(starts)[1])
+        first, merged_counts = first_indices(groups, count), np.zeros(count, np.int64)
+        np.add.at(merged_counts, groups, counts)
+        kept = reducers.reduced(groups, count, kept)
+        bound = sum(part.bound for part in parts)
+        return cls(parts[0].key, _taken(keys, first), starts[first], kept, merged_counts, times[first], bound)
+
+    def batches(self, reducers: Reducers, slices: Slices) -> Iterator[ColumnBatch]:
+        """The cells in the shape `Lifted`, `_SENT` in a batch."""
+        keys = [widest(without_dictionary(column)) for column in self.keys]
+        columns = [*keys, of_numbers(self.starts), *self.kept, of_numbers(self.counts)]
+        table = pa.RecordBatch.from_arrays(columns, [f"f{number}" for number in range(len(columns))])
+        for start in range(0, len(self.starts), _SENT):
+            times = self.times[start : start + _SENT]
+            yield ColumnBatch(table.slice(start, _SENT), times, Lifted(self.key, reducers, slices))
+
+    @property
+    def types(self) -> list[pa.DataType]:
+        """The types of the columns of keys and of what is kept."""
+        return [column.type for column in (*self.keys, *self.kept)]
+
+
+def _groups(keys: Sequence[pa.Array], slots: Numbers) -> tuple[Numbers, int]:
+    """The number of each row's key and slice, from 0 without gaps, and how many there are."""
+    groups, names = dense(numbered(keys) * (int(slots.max()) + 1) + slots)
+    return groups, len(names)
+
+
+def _taken(columns: Sequence[pa.Array], indices: Numbers) -> list[pa.Array]:
+    places = of_numbers(indices)
+    return [column.take(places) for column in columns]
+
+
+def _joined(parts: Iterable[Sequence[pa.Array]]) -> list[pa.Array]:
+    """The columns of several tables, one after the other."""
+    return [pa.concat_arrays(columns) for columns in zip(*parts, strict=True)]
+
+
+class CellBuffer:
+    """Buffers elements as columns, and the cells that they are combined to, until the cells are sent."""
+
+    def __init__(self, reducers: Reducers, slices: Slices) -> None:
+        self._reducers, self._slices = reducers, slices
+        self._elements = CombineBuffer()
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self._elements.clear()
+        self._cells: list[Cells] = []
+        self._size = 0
+        """Number of cells."""
+
+    def add(self, addends: Addends, send: Callable[[ColumnBatch], None]) -> bool:
+        """Add elements; False if their sum might overflow. Cells that cannot stay are sent before or afterwards."""
+        if not self._elements.takes(addends):
+            self.drain(send)
+            if not self._elements.takes(addends):
+                return False
+        self._elements.add(addends)
+        if self._elements.is_full():
+            self._combine(send)
+        return True
+
+    def _combine(self, send: Callable[[ColumnBatch], None]) -> None:
+        """Combine the elements; cells that these do not go with, and too many, are sent."""
+        addends = self._elements.drain()
+        if addends is None:
+            return
+        cells = Cells.of(addends, self._reducers, self._slices)
+        if self._cells and not self._fits(cells):
+            self._send(send)
+        self._cells.append(cells)
+        self._size += len(cells.starts)
+        if self._size >= MOST_CELLS:
+            before, self._cells = self._size, [Cells.merged(self._cells, self._reducers)]
+            self._size = len(self._cells[0].starts)
+            if self._size > before // 2:
+                self._send(send)
+
+    def _fits(self, cells: Cells) -> bool:
+        last = self._cells[-1]
+        if last.key != cells.key or last.types != cells.types:
+            return False
+        return sum(each.bound for each in (*self._cells, cells)) < LARGEST_SUM
+
+    def drain(self, send: Callable[[ColumnBatch], None]) -> None:
+        """Send everything."""
+        self._combine(send)
+        self._send(send)
+
+    def _send(self, send: Callable[[ColumnBatch], None]) -> None:
+        if self._cells:
+            for batch in Cells.merged(self._cells, self._reducers).batches(self._reducers, self._slices):
+                send(batch)
+        self._cells, self._size = [], 0
 
 
 def addends_of(batch: Batch, reducers: Reducers) -> Addends | None:
@@ -173,11 +300,17 @@ def addends_of(batch: Batch, reducers: Reducers) -> Addends | None:
     if len(kept) < len(values):
         return None
     places = {place: number for number, place in enumerate(key.shape.columns())}
-    keys = [widest(without_dictionary(key.columns[place])) for place in places]
+    keys = [_key_column(key.columns[place]) for place in places]
     if not all(map(is_key_column, keys)):
         return None
     times = np.asarray(batch.instants(), np.int64)
     return Addends(key.shape.moved(places), keys, kept, times, reducers.bound(kept))
+
+
+def _key_column(column: pa.Array) -> pa.Array:
+    """The column as keys are buffered: text stays in a dictionary."""
+    is_code = pa.types.is_dictionary(column.type) and is_key_column(column)
+    return column if is_code else widest(without_dictionary(column))
 
 
 def _in_columns(batch: ColumnBatch, reducers: Reducers) -> list[ElementColumns] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, cast
@@ -23,7 +24,7 @@ from headrace.sdk.combinefns.composite import GlobalWindowMark, SkippingMarks
 from headrace.sdk.model.column_counts import ColumnCounts
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import reducers_of
-from headrace.sdk.operators.combining.combine_buffer import CombineBuffer, addends_of, combined
+from headrace.sdk.operators.combining.combine_buffer import CellBuffer, addends_of
 from headrace.sdk.windows import BoundedWindow, TimestampCombiner
 from headrace.sdk.windows.slices import Slices, slice_starts, slices_of
 from headrace.sdk.windows.window_namespace import WindowNamespaces
@@ -132,7 +133,7 @@ class LiftedCombine(RunsCombiner, InlineComputation):
         self._slices = slices_of(windowing) if input_form is GroupingInputForm.PLAIN else None
         self._reducers = reducers_of(combine)
         self._skips_marks = isinstance(combine, SkippingMarks)
-        self._buffer = CombineBuffer() if self._reducers and self._slices else None
+        self._cells = CellBuffer(self._reducers, self._slices) if self._reducers and self._slices else None
         self._groups = _Groups(combine, key_coder, step)
         self._taken = ColumnCounts()
 
@@ -145,8 +146,8 @@ class LiftedCombine(RunsCombiner, InlineComputation):
         """Remove the elements of an aborted bundle."""
         self._groups.clear()
         self._taken.clear()
-        if self._buffer is not None:
-            self._buffer.clear()
+        if self._cells is not None:
+            self._cells.clear()
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
         """Combine the elements of a batch with those of the bundle so far; send accumulators if there are many."""
@@ -163,13 +164,14 @@ class LiftedCombine(RunsCombiner, InlineComputation):
                 keys, payloads = list(map(itemgetter(0), pairs)), list(map(itemgetter(1), pairs))
                 self._groups.add(keys, payloads, slice_starts(self._slices, batch.timestamps), batch.timestamps)
         self._groups.fold()
-        if len(self._groups) >= MOST_GROUPS or (self._buffer is not None and self._buffer.is_full()):
+        if len(self._groups) >= MOST_GROUPS:
             self.finish_bundle(emit)
 
     def finish_bundle(self, emit: Emit) -> None:
         """Send all accumulators."""
         self._taken.report()
-        self._drain_columns(emit)
+        if self._cells is not None:
+            self._cells.drain(partial(emit, self._output_stream))
         values: list[object] = []
         timestamps: list[int] = []
         code_of = self._slices.code if self._slices is not None else None
@@ -180,14 +182,9 @@ class LiftedCombine(RunsCombiner, InlineComputation):
         if values:
             emit(self._output_stream, Batch(values, timestamps))
 
-    def _drain_columns(self, emit: Emit) -> None:
-        if self._buffer is not None and (addends := self._buffer.drain()) is not None:
-            assert self._reducers is not None and self._slices is not None, "there is a buffer"
-            emit(self._output_stream, combined(addends, self._reducers, self._slices))
-
     def _add_columns(self, batch: Batch, emit: Emit) -> bool:
         """Add the elements as columns; return False if columns do not express them."""
-        if self._buffer is None or self._reducers is None or self._slices is None:
+        if self._cells is None or self._reducers is None or self._slices is None:
             return False
         if self._skips_marks and not isinstance(batch, ColumnBatch):
             pairs = cast("Sequence[tuple[object, object]]", batch.values)
@@ -196,12 +193,7 @@ class LiftedCombine(RunsCombiner, InlineComputation):
         addends = addends_of(batch, self._reducers)
         if addends is None or not self._slices.reaches(addends.times):
             return False
-        if not self._buffer.takes(addends):
-            self._drain_columns(emit)
-            if not self._buffer.takes(addends):
-                return False
-        self._buffer.add(addends)
-        return True
+        return self._cells.add(addends, partial(emit, self._output_stream))
 
     def _add_portions(self, batch: Batch) -> bool:
         """Add the elements of a column batch by groups of key and slice; return False if that is not possible."""

@@ -165,7 +165,7 @@ class OneByOne(Combining):
     def rewindow(self, windowing: Windowing) -> None:
         super().rewindow(windowing)
         if isinstance(self.lift, LiftedCombine):
-            self.lift._buffer = None
+            self.lift._cells = None
 
 
 def _in_order(value: object) -> object:

@@ -21,7 +21,10 @@ class Accumulated:
     combine: AnyCombineFn
 
     def reduced(self, lines: WindowTable, context: IntervalContext) -> WindowTable:
-        """One line for each key and window, in any order, with the sum of `COUNT` and the merged contents of its lines.
+        """One line for each key and window, with the sum of `COUNT` and the merged contents of its lines.
+
+        Merged lines are ordered by the ends, then the starts, of their windows; if there was nothing to merge, the
+        result is `lines`.
 
         The other columns are those of the first line of the key and window. Accumulators are merged in the order of the
         lines. Raises StepError for errors of the CombineFn.

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
-from headrace.lowlevel.columnar.key_columns import Flags, Numbers
+from headrace.lowlevel.columnar.key_columns import Flags, Numbers, distinct_numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.late_data import Dropped, is_closed
@@ -47,8 +47,7 @@ def expanded(starts: Numbers, namespaces_of: Callable[[int], list[WindowNamespac
         namespaces_of: Gives the windows that contain the slice with this start, the latest window first. The function
             is called once for each distinct start; what it raises is passed on.
     """
-    distinct, bucket = np.unique(starts, return_inverse=True)
-    bucket = bucket.reshape(-1)
+    distinct, bucket = distinct_numbers(starts)
     namespaces = [namespaces_of(start) for start in distinct.tolist()]
     bounds = [(namespace.start, namespace.end) for windows in namespaces for namespace in windows]
     begins, ends = np.array(bounds, np.int64).reshape(-1, 2).T

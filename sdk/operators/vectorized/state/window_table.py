@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
-from headrace.lowlevel.columnar.key_columns import ENCODED, Flags, Numbers, dense, numbered
+from headrace.lowlevel.columnar.key_columns import ENCODED, Flags, Numbers, dense, distinct_numbers, numbered
 from headrace.lowlevel.state import segment
 from headrace.lowlevel.vectorized.segment_store import Table, segment_lines
 from headrace.sdk.operators.combining.aggregates import Reducers
@@ -64,22 +64,22 @@ def window_numbers(starts: Numbers, ends: Numbers) -> Numbers:
     >>> window_numbers(np.array([5, 0, 5]), np.array([9, 5, 9])).tolist()
     [1, 0, 1]
     """
-    numbers = np.unique(ends, return_inverse=True)[1].reshape(-1)
+    numbers = distinct_numbers(ends)[1]
     if len(ends) and np.ptp(ends - starts):
-        distinct, others = np.unique(starts, return_inverse=True)
-        numbers, _ = dense(numbers * len(distinct) + others.reshape(-1))
-    return cast(Numbers, numbers)
+        distinct, others = distinct_numbers(starts)
+        numbers, _ = dense(numbers * len(distinct) + others)
+    return numbers
 
 
 def window_groups(key_hashes: pa.Array, starts: Numbers, ends: Numbers) -> tuple[Numbers, int]:
     """A number for each line's key and window, and how many of these there are.
 
-    Numbers are int64, from 0 without gaps; those of one key are in the order of `window_numbers`.
+    Numbers are int64, from 0 without gaps, in the order of `window_numbers`; within a window, in that of the keys.
     """
     if not len(ends):
         return np.empty(0, np.int64), 0
-    windows = window_numbers(starts, ends)
-    groups, names = dense(numbered([key_hashes]) * (int(windows.max()) + 1) + windows)
+    keys = numbered([key_hashes])
+    groups, names = dense(window_numbers(starts, ends) * (int(keys.max()) + 1) + keys)
     return groups, len(names)
 
 
@@ -149,6 +149,8 @@ class WindowTable(Table):
         """The lines ordered by the ends, then the starts, of their windows; the sort is stable."""
         lengths = self[END] - self[START]
         same = len(self) == 0 or lengths.min() == lengths.max()
+        if same and (np.diff(self[END]) >= 0).all():
+            return self
         return self.taken(np.argsort(self[END], kind="stable") if same else np.lexsort((self[START], self[END])))
 
     def without_contents(self) -> WindowTable:

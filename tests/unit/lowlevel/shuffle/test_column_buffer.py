@@ -11,9 +11,11 @@ import pytest
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.records.column_batch import ColumnBatch, Single, pair
-from headrace.lowlevel.records.record import Keys
-from headrace.lowlevel.shuffle.partition_buffer import ColumnBuffer
+from headrace.lowlevel.records.record import Batch, Keys
+from headrace.lowlevel.shuffle.partition_buffer import ColumnBuffer, PartitionBuffer
 from headrace.lowlevel.shuffle.router import KeyHashCache
+from headrace.lowlevel.topology.computation import Computation
+from headrace.lowlevel.topology.nodes import Keyed
 
 
 @pytest.mark.parametrize("number_of_keys", [3, (1 << 16) + 2])
@@ -31,3 +33,19 @@ def test_records_of_a_key_stay_in_order_of_arrival(number_of_keys: int) -> None:
         encode_key(key): [([(key, key), (key, key + number_of_keys)], [key, key + number_of_keys])]
         for key in range(number_of_keys)
     }
+
+
+@pytest.mark.parametrize("entries", [["unused", "a", "b"], ["a", "b", "a"]])
+def test_keys_with_a_dictionary_are_those_of_the_records(entries: list[str]) -> None:
+    indices = pa.array([2, 1, None, 1, 2], pa.int32())
+    keys = pa.DictionaryArray.from_arrays(indices, pa.array(entries))
+    table = pa.record_batch([keys, pa.array([1, 2, 3, 4, 5])], ["key", "value"])
+    node = Keyed("step", Computation(), {"in": itemgetter(0)}, frozenset())
+    buffer, expected = (PartitionBuffer(node, "in", lambda _: None, lambda *_: None) for _ in range(2))
+    batch = ColumnBatch(table, np.arange(5), pair(Single(0), Single(1)))
+    buffer.add(batch)
+    expected.add(Batch(batch.values, batch.timestamps))
+    [block], [other] = (
+        each.take_blocks(IntervalMap.evenly(1), KeyHashCache().of).values() for each in (buffer, expected)
+    )
+    assert (block.keys, list(block.counts), list(block.values)) == (other.keys, list(other.counts), list(other.values))

@@ -16,6 +16,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.sdk.combinefns.collecting import AtMostCombineFn, ToListCombineFn
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
+from headrace.sdk.combinefns.composite import TupleCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple, pair
 from headrace.sdk.model.element_form import GroupingInputForm
@@ -142,6 +143,7 @@ def test_keys_that_python_takes_for_equal_stay_apart() -> None:
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combiner_lifting, "MOST_GROUPS", 3)
     monkeypatch.setattr(combine_buffer, "MOST_ELEMENTS", 4)
+    monkeypatch.setattr(combine_buffer, "MOST_CELLS", 4)
     sizes: list[int] = []
     for combine, most in ((SumFn(), 4), (AtMostCombineFn[int](5), 3)):
         lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(AnyCombineFn, combine))
@@ -151,6 +153,77 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         lift.finish_bundle(lambda _, batch: sizes.append(len(batch)))
         assert sum(sizes) == 10 and max(sizes) == most
         sizes.clear()
+
+
+@st.composite
+def text_keys(draw: st.DrawFn) -> tuple[pa.Array, list[int], list[int]]:
+    """Keys as a column of text, with a dictionary or without; values and timestamps."""
+    size = draw(st.integers(0, 8))
+    entries = [*"abcdé", ""]
+    keys = draw(st.lists(st.sampled_from([*entries, None]), min_size=size, max_size=size))
+    column = pa.array(keys, draw(st.sampled_from([pa.string(), pa.large_string()])))
+    if draw(st.booleans()):
+        # Entries that no row has, and others that are in there twice.
+        found = draw(st.permutations([*entries, *draw(st.lists(st.sampled_from(entries), max_size=2))]))
+        indices = pa.array([None if key is None else found.index(key) for key in keys], pa.int32())
+        column = pa.DictionaryArray.from_arrays(indices, pa.array(found))
+    begin = draw(st.integers(0, size))
+    values = draw(st.lists(st.integers(-5, 5) | st.just(1 << 61), min_size=size, max_size=size))
+    times = draw(st.lists(st.integers(-30, 30).map(lambda seconds: seconds * SECOND), min_size=size, max_size=size))
+    return column[begin:], values[begin:], times[begin:]
+
+
+@given(
+    st.sampled_from([FixedWindows(10, 3), SlidingWindows(12, 4), GlobalWindows()]),
+    st.sampled_from([SumFn(), CountCombineFn(), MaxFn(), ToListCombineFn(), TupleCombineFn(SumFn(), MinFn())]),
+    st.lists(text_keys(), max_size=5),
+    st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 4)),
+)
+def test_cells_are_those_of_the_elements_however_they_are_buffered(
+    window_fn: WindowFn,
+    combine: AnyCombineFn,
+    batches: list[tuple[pa.Array, list[int], list[int]]],
+    most: tuple[int, int, int],
+) -> None:
+    windowing = Windowing.of(window_fn)
+    columns, values = list[ColumnBatch](), list[Element]()
+    for keys, numbers, times in batches:
+        table = pa.record_batch([keys, pa.array(numbers, pa.int64())], ["k", "n"])
+        value = Tuple((Single(1), Single(1))) if isinstance(combine, TupleCombineFn) else Single(1)
+        columns.append(ColumnBatch(table, np.array(times, np.int64), pair(Single(0), value)))
+        values += [(*pair_, time) for pair_, time in zip(columns[-1].values, times, strict=True)]  # type: ignore[misc]  # pairs
+    out: list[Batch] = []
+    lift = LiftedCombine(windowing, combine)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, number in zip(("MOST_ELEMENTS", "MOST_CELLS", "_SENT"), most, strict=True):
+            patch.setattr(combine_buffer, name, number)
+        lift.start_bundle()
+        for batch in columns:
+            lift.process_batch("in", batch, lambda _, made: out.append(made))
+        lift.finish_bundle(lambda _, made: out.append(made))
+    later, direct = (
+        Harness(Grouping(windowing, combine, GroupingInputForm.LIFTED)),
+        Harness(Grouping(windowing, combine)),
+    )
+    for made in out:
+        pairs = cast("list[tuple[object, object]]", made.values)
+        later.feed([(key, payload, time) for (key, payload), time in zip(pairs, made.timestamps, strict=True)])
+    direct.feed(values)
+    assert results(later) == results(direct)
+
+
+def test_a_bundle_sends_a_key_and_slice_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(combine_buffer, "MOST_ELEMENTS", 4)
+    monkeypatch.setattr(combine_buffer, "MOST_CELLS", 6)
+    lift = LiftedCombine(Windowing.of(FixedWindows(10)), cast(AnyCombineFn, SumFn()))
+    elements = [("a", 1), ("b", 2), ("a", 3), ("c", 4)], [0, 0, 1, 12 * SECOND]
+    encode = FixedWindows(10).get_window_coder().encode
+    start, later = (encode(IntervalWindow(begin, begin + 10)) for begin in (0, 10))
+    assert lifted(lift, *[elements] * 9) == [
+        ("a", (start, 36, 18, 18), 0),
+        ("b", (start, 18, 9, 9), 0),
+        ("c", (later, 36, 9, 9), 12 * SECOND),
+    ]
 
 
 COLUMN_ELEMENTS = st.lists(
