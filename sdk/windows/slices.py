@@ -149,23 +149,28 @@ class FixedSlices:
     """Slices of fixed windows: each window is a slice."""
 
     def __init__(self, window_fn: FixedWindows) -> None:
-        self.size, self._offset = window_fn.size.micros, window_fn.offset.micros
+        self._size, self._offset = window_fn.size.micros, window_fn.offset.micros
+
+    @property
+    def size(self) -> int:
+        """Length of a slice, microseconds."""
+        return self._size
 
     def start(self, timestamp: int) -> int:
         """See `Slices`."""
-        return window_start(timestamp, self.size, self._offset)
+        return window_start(timestamp, self._size, self._offset)
 
     def reaches(self, timestamps: NDArray[np.int64]) -> bool:
         """See `Slices`."""
-        return fits_int64(timestamps, self.size)
+        return fits_int64(timestamps, self._size)
 
     def starts(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Slices`."""
-        return window_start_array(timestamps, self.size, self._offset)
+        return window_start_array(timestamps, self._size, self._offset)
 
     def code(self, start: int) -> bytes:
         """See `Slices`."""
-        return encode_interval(max(start, MIN_TIMESTAMP), min(start + self.size, MAX_TIMESTAMP))
+        return encode_interval(max(start, MIN_TIMESTAMP), min(start + self._size, MAX_TIMESTAMP))
 
 
 @stored_as("SlidingBuckets")
