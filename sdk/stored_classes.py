@@ -12,7 +12,7 @@ from headrace.sdk.io.kafka import record, sink
 from headrace.sdk.io.parquet import parquet_source
 from headrace.sdk.io.text import line_ranges
 from headrace.sdk.model import panes, row, special_outputs
-from headrace.sdk.operators.combining import aggregates, combine_buffer, list_reducers, session_lifting
+from headrace.sdk.operators.combining import aggregates, combine_buffer, list_reducers, moment_reducers, session_lifting
 from headrace.sdk.operators.side_inputs import gate_inputs
 from headrace.sdk.splittable import offset_range
 from headrace.sdk.transforms.aggregation import approximate_quantiles, approximate_unique
@@ -39,6 +39,7 @@ MODULES = (
     join_keys,
     line_ranges,
     list_reducers,
+    moment_reducers,
     numeric,
     offset_range,
     panes,

@@ -222,6 +222,20 @@ MUTATIONS = (
         (f"{_PROPERTIES}/groupings/test_column_types.py", "tests/transcripts -k closing_fires_always"),
     ),
     Mutation(
+        "columns: squares of floats are rounded",
+        "sdk/operators/combining/moment_reducers.py",
+        "        squares = lists_of_one(of_numbers(high)) if not low.any() else _lists_of_two(high, low)\n",
+        "        squares = lists_of_one(of_numbers(high))\n",
+        (f"{_UNIT}/sdk/operators/combining/test_moment_reducers.py",),
+    ),
+    Mutation(
+        "columns: the first instant of a calendar window is in the one before",
+        "sdk/windows/calendar.py",
+        'np.searchsorted(starts, timestamps, "right")',
+        'np.searchsorted(starts, timestamps, "left")',
+        (f"{_UNIT}/sdk/windows/test_calendar.py",),
+    ),
+    Mutation(
         "columns: contents of another type are lost when tables meet",
         "sdk/operators/vectorized/state/window_table.py",
         "    values = objects_of([(accumulator,) if count else None for accumulator, count in held])\n",

@@ -1,6 +1,7 @@
 """Exports, under the module name of Beam, the common aggregations."""
 
 from headrace.sdk.combinefns.collecting import (
+    EarliestCombineFn,
     Largest,
     LatestCombineFn,
     SampleCombineFn,
@@ -11,12 +12,25 @@ from headrace.sdk.combinefns.collecting import (
     ToSetCombineFn,
 )
 from headrace.sdk.combinefns.composite import SingleInputTupleCombineFn, TupleCombineFn
-from headrace.sdk.combinefns.numeric import CountCombineFn, MeanCombineFn
-from headrace.sdk.transforms.aggregation.combiners import Count, Latest, Mean, Sample, ToDict, ToList, Top, ToSet
+from headrace.sdk.combinefns.numeric import CountCombineFn, CountNonNullCombineFn, MeanCombineFn
+from headrace.sdk.transforms.aggregation.combiners import (
+    Count,
+    Earliest,
+    Latest,
+    Mean,
+    Sample,
+    ToDict,
+    ToList,
+    Top,
+    ToSet,
+)
 
 __all__ = [
     "Count",
     "CountCombineFn",
+    "CountNonNullCombineFn",
+    "Earliest",
+    "EarliestCombineFn",
     "Largest",
     "Latest",
     "LatestCombineFn",

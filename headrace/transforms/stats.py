@@ -1,5 +1,6 @@
-"""Exports, under the module name of Beam, approximate counts and quantiles."""
+"""Exports, under the module name of Beam, approximate counts and quantiles, and variances."""
 
+from headrace.sdk.combinefns.variance import StandardDeviationFn, VarianceFn
 from headrace.sdk.transforms.aggregation.approximate_quantiles import (
     ApproximateQuantiles,
     ApproximateQuantilesCombineFn,
@@ -11,4 +12,6 @@ __all__ = [
     "ApproximateQuantilesCombineFn",
     "ApproximateUnique",
     "ApproximateUniqueCombineFn",
+    "StandardDeviationFn",
+    "VarianceFn",
 ]

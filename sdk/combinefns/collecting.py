@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import chain, islice
@@ -258,13 +259,12 @@ class AtMostCombineFn(_ListCombineFn[T]):
         return accumulator
 
 
-@named("LatestCombineFn")
-class LatestCombineFn(CombineFn[tuple[T, Timestamp], tuple[T | None, Timestamp | None], T | None]):
-    """Gives the value with the latest timestamp among pairs (value, timestamp); None if there are no pairs.
+class _ByTimeCombineFn(CombineFn[tuple[T, Timestamp], tuple[T | None, Timestamp | None], T | None], ABC):
+    """Base of the combiners that choose one of several pairs (value, timestamp) by its timestamp."""
 
-    >>> LatestCombineFn().apply([("new", Timestamp(20)), ("old", Timestamp(10))])
-    'new'
-    """
+    @abstractmethod
+    def _is_chosen(self, timestamp: Timestamp, other: Timestamp) -> bool:
+        """Whether the pair with the first timestamp is chosen of the two."""
 
     def create_accumulator(self) -> tuple[T | None, Timestamp | None]:
         """See `CombineFn`."""
@@ -280,15 +280,39 @@ class LatestCombineFn(CombineFn[tuple[T, Timestamp], tuple[T | None, Timestamp |
         self, accumulators: Iterable[tuple[T | None, Timestamp | None]]
     ) -> tuple[T | None, Timestamp | None]:
         """See `CombineFn`."""
-        latest: tuple[T | None, Timestamp | None] = (None, None)
+        found: tuple[T | None, Timestamp | None] = (None, None)
         for value, timestamp in accumulators:
-            if timestamp is not None and (latest[1] is None or timestamp > latest[1]):
-                latest = (value, timestamp)
-        return latest
+            if timestamp is not None and (found[1] is None or self._is_chosen(timestamp, found[1])):
+                found = (value, timestamp)
+        return found
 
     def extract_output(self, accumulator: tuple[T | None, Timestamp | None]) -> T | None:
         """See `CombineFn`."""
         return accumulator[0]
+
+
+@named("LatestCombineFn")
+class LatestCombineFn(_ByTimeCombineFn[T]):
+    """Gives the value with the latest timestamp among pairs (value, timestamp); None if there are no pairs.
+
+    >>> LatestCombineFn().apply([("new", Timestamp(20)), ("old", Timestamp(10))])
+    'new'
+    """
+
+    def _is_chosen(self, timestamp: Timestamp, other: Timestamp) -> bool:
+        return timestamp > other
+
+
+@named("EarliestCombineFn")
+class EarliestCombineFn(_ByTimeCombineFn[T]):
+    """Gives the value with the earliest timestamp among pairs (value, timestamp); None if there are no pairs.
+
+    >>> EarliestCombineFn().apply([("new", Timestamp(20)), ("old", Timestamp(10))])
+    'old'
+    """
+
+    def _is_chosen(self, timestamp: Timestamp, other: Timestamp) -> bool:
+        return timestamp < other
 
 
 def _total_order(value: object) -> tuple[bool, object, float]:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers, to_list
 from headrace.lowlevel.columnar.key_columns import Flags, Numbers
 from headrace.lowlevel.stored_names import stored_as
 
@@ -150,6 +150,15 @@ def _two_sum(one: float, other: float) -> tuple[float, float]:
 def sum_of_parts(parts: Sequence[float]) -> float:
     """The sum with these parts: a float, or an `ExactSum`."""
     return parts[0] if len(parts) == 1 else ExactSum(parts)
+
+
+def sums_in(sums: pa.Array) -> list[float | None]:
+    """The sums of a column of parts (of type `PARTS`), each as `sum_of_parts` gives it; None for a null.
+
+    >>> sums_in(pa.array([[1.0, 5.551115123125783e-17], None], PARTS))
+    [1.0, None]
+    """
+    return [None if parts is None else sum_of_parts(cast("list[float]", parts)) for parts in to_list(sums)]
 
 
 def _parts_in(value: float) -> Sequence[float]:

@@ -142,6 +142,35 @@ class CountCombineFn(CombineFn[object, int, int]):
         return accumulator
 
 
+@named("CountNonNullCombineFn")
+class CountNonNullCombineFn(CombineFn[object, int, int]):
+    """Counts the values that are not None, as SQL's COUNT of a column does.
+
+    >>> CountNonNullCombineFn().apply([3, None, 5])
+    2
+    """
+
+    def create_accumulator(self) -> int:
+        """See `CombineFn`."""
+        return 0
+
+    def add_input(self, accumulator: int, element: object) -> int:
+        """See `CombineFn`."""
+        return accumulator + (element is not None)
+
+    def remove_input(self, accumulator: int, element: object) -> int:
+        """See `CombineFn`."""
+        return accumulator - (element is not None)
+
+    def merge_accumulators(self, accumulators: Iterable[int]) -> int:
+        """See `CombineFn`."""
+        return sum(accumulators)
+
+    def extract_output(self, accumulator: int) -> int:
+        """See `CombineFn`."""
+        return accumulator
+
+
 @named("MeanCombineFn")
 @with_input_types(Any)
 @with_output_types(Any)

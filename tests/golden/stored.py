@@ -47,11 +47,13 @@ from headrace.sdk.operators.combining.aggregates import Reducer, Reducers, Singl
 from headrace.sdk.operators.combining.combine_buffer import Lifted
 from headrace.sdk.operators.combining.list_reducers import (
     CustomReducer,
+    EarliestReducer,
     LatestReducer,
     ListReducer,
     SetReducer,
     TopReducer,
 )
+from headrace.sdk.operators.combining.moment_reducers import VarianceReducer
 from headrace.sdk.operators.combining.session_lifting import SessionParts
 from headrace.sdk.operators.side_inputs.gate_inputs import SideView, SideWatermark
 from headrace.sdk.splittable.offset_range import OffsetRange
@@ -110,6 +112,7 @@ INSTANCES: Mapping[str, object] = {
     "Distribution": _distribution(),
     "DoFnTimeDomain": timedomain.TimeDomain.REAL_TIME,
     "Duration": Duration(1.5),
+    "EarliestReducer": EarliestReducer(),
     # Enumerations of the program's; this one is in each process.
     "EnumMember": SafeUUID.safe,
     "ExactSum": ExactSum((1e16, 1.0)),
@@ -168,6 +171,7 @@ INSTANCES: Mapping[str, object] = {
     "TupleShape": pair(Single(0), Single(1)),
     "UniqueSketch": _sketch(),
     "UnreadableRecord": Unreadable(b"raw", FAILURE),
+    "VarianceReducer": VarianceReducer(is_root=True, population=False),
     "WindowedValue": WindowedValue("a", 5, [IntervalWindow(0, 60)], PANE),
 }
 CLASSES: Mapping[str, type] = {"BadLine": BadLine, "BadTimestamp": BadTimestamp, "FileError": FileError}

@@ -14,6 +14,7 @@ from headrace.lowlevel.columnar.arrow_arrays import lists_of_one, numbers_in, of
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.stored_names import stored_as
 from headrace.sdk.combinefns.collecting import (
+    EarliestCombineFn,
     Largest,
     LatestCombineFn,
     Smallest,
@@ -23,16 +24,28 @@ from headrace.sdk.combinefns.collecting import (
 )
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.composite import SingleInputTupleCombineFn, SkippingMarks, TupleCombineFn
-from headrace.sdk.combinefns.exact_sums import PARTS, exact_sums, rounded_sums, sum_of_parts
-from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
+from headrace.sdk.combinefns.exact_sums import PARTS, exact_sums, rounded_sums, sums_in
+from headrace.sdk.combinefns.numeric import (
+    AllFn,
+    AnyFn,
+    CountCombineFn,
+    CountNonNullCombineFn,
+    MaxFn,
+    MeanCombineFn,
+    MinFn,
+    SumFn,
+)
+from headrace.sdk.combinefns.variance import StandardDeviationFn, VarianceFn
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
 from headrace.sdk.operators.combining.list_reducers import (
     CustomReducer,
+    EarliestReducer,
     LatestReducer,
     ListReducer,
     SetReducer,
     TopReducer,
 )
+from headrace.sdk.operators.combining.moment_reducers import VarianceReducer
 from headrace.sdk.operators.combining.ordered_columns import is_ordered, of_unscaled, order_codes, unscaled
 from headrace.sdk.operators.combining.value_columns import ElementColumns, widest
 
@@ -94,6 +107,7 @@ class Reducer(Enum):
 
     SUM = SumFn
     COUNT = CountCombineFn
+    COUNT_NON_NULL = CountNonNullCombineFn
     MEAN = MeanCombineFn
     MAX = MaxFn
     MIN = MinFn
@@ -113,6 +127,8 @@ class Reducer(Enum):
     def lifted(self, given: ElementColumns) -> pa.Array | None:
         """See `ColumnReducer`."""
         values = given.single()
+        if values is not None and self is Reducer.COUNT_NON_NULL:
+            return values.is_valid().cast(pa.int64())
         if values is None or values.null_count:
             return None
         values = widest(values)
@@ -153,8 +169,10 @@ class Reducer(Enum):
         """See `ColumnReducer`."""
         if self is Reducer.COUNT:
             return of_numbers(counts)
-        if self in (Reducer.ANY, Reducer.ALL):
-            return of_numbers((numbers_in(kept.cast(pa.int64()).fill_null(0)) > 0) == (self is Reducer.ANY))
+        if self in _SET:
+            found = kept.cast(pa.int64()).fill_null(0)
+            is_count = self is Reducer.COUNT_NON_NULL
+            return found if is_count else of_numbers((numbers_in(found) > 0) == (self is Reducer.ANY))
         if kept.type == PARTS:
             sums = rounded_sums(kept)
             return of_numbers(sums / counts if self is Reducer.MEAN else sums)
@@ -173,13 +191,10 @@ class Reducer(Enum):
 
 def values_of_kept(kept: pa.Array) -> list[object]:
     """What is kept of each group as a Python value; None where that is null."""
-    found = to_list(kept)
-    if kept.type != PARTS:
-        return found
-    return [None if parts is None else sum_of_parts(cast("list[float]", parts)) for parts in found]
+    return cast("list[object]", sums_in(kept)) if kept.type == PARTS else to_list(kept)
 
 
-_SET = frozenset([Reducer.COUNT, Reducer.ANY, Reducer.ALL])
+_SET = frozenset([Reducer.COUNT, Reducer.COUNT_NON_NULL, Reducer.ANY, Reducer.ALL])
 
 
 def _addends(values: pa.Array) -> pa.Array | None:
@@ -334,6 +349,8 @@ def _reducer(combine: object) -> ColumnReducer | None:
     if type(combine) in (TopCombineFn, Largest, Smallest):
         number, key, least = cast("TopCombineFn[object]", combine).state_arguments().values()
         return TopReducer(cast(int, number), bool(least)) if key is None else None
+    if type(combine) in (VarianceFn, StandardDeviationFn):
+        return VarianceReducer(type(combine) is StandardDeviationFn, cast(VarianceFn, combine).population)
     return _REDUCERS.get(type(combine))
 
 
@@ -347,5 +364,6 @@ _REDUCERS: dict[type, ColumnReducer] = {
     ToListCombineFn: ListReducer(),
     ToSetCombineFn: SetReducer(),
     LatestCombineFn: LatestReducer(),
+    EarliestCombineFn: EarliestReducer(),
 }
 """CombineFn -> its reducer, for those without arguments."""

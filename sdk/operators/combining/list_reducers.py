@@ -24,7 +24,7 @@ from headrace.sdk.operators.combining.ordered_columns import is_ordered, order_c
 from headrace.sdk.operators.combining.value_columns import ElementColumns, widest
 
 
-class _Keeping:
+class Keeping:
     """Base class: keeps one column, in which nothing is added up."""
 
     looks_at_values, adds = True, False
@@ -52,7 +52,7 @@ class _Keeping:
 
 @stored_as("ListReducer")
 @dataclass(frozen=True, slots=True)
-class ListReducer(_Keeping):
+class ListReducer(Keeping):
     """`ToListCombineFn`: keeps a list of the values."""
 
     def lifted(self, given: ElementColumns) -> pa.Array | None:
@@ -68,7 +68,7 @@ class ListReducer(_Keeping):
 
 @stored_as("TopReducer")
 @dataclass(frozen=True, slots=True)
-class TopReducer(_Keeping):
+class TopReducer(Keeping):
     """`TopCombineFn` without a sort key: keeps a sorted list of the greatest or least values."""
 
     number: int
@@ -95,7 +95,7 @@ class TopReducer(_Keeping):
 
 @stored_as("SetReducer")
 @dataclass(frozen=True, slots=True)
-class SetReducer(_Keeping):
+class SetReducer(Keeping):
     """`ToSetCombineFn`: keeps a list of the distinct values with the number of times that each was added."""
 
     def lifted(self, given: ElementColumns) -> pa.Array | None:
@@ -130,8 +130,12 @@ class SetReducer(_Keeping):
 
 @stored_as("LatestReducer")
 @dataclass(frozen=True, slots=True)
-class LatestReducer(_Keeping):
+class LatestReducer(Keeping):
     """`LatestCombineFn`: keeps the time in microseconds UTC and the value."""
+
+    def _ranks(self, times: Numbers) -> Numbers:
+        """Numbers that are greater for times that are chosen before others."""
+        return times
 
     def lifted(self, given: ElementColumns) -> pa.Array | None:
         """See `ColumnReducer`."""
@@ -142,11 +146,11 @@ class LatestReducer(_Keeping):
         return _struct({"time": time.columns[time.shape.column], "value": widest(values)})
 
     def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
-        """See `ColumnReducer`. Of several values with the latest time, the first is kept."""
-        times = numbers_in(kept.flatten()[0])
-        latest = np.full(count, np.iinfo(np.int64).min)
-        np.maximum.at(latest, groups, times)
-        rows = np.flatnonzero(times == latest[groups])[::-1]
+        """See `ColumnReducer`. Of several values with the chosen time, the first is kept."""
+        ranks = self._ranks(cast(Numbers, numbers_in(kept.flatten()[0])))
+        greatest = np.full(count, np.iinfo(np.int64).min)
+        np.maximum.at(greatest, groups, ranks)
+        rows = np.flatnonzero(ranks == greatest[groups])[::-1]
         indices = np.zeros(count, np.int64)
         indices[groups[rows]] = rows
         return kept.take(of_numbers(indices))
@@ -166,13 +170,22 @@ class LatestReducer(_Keeping):
         return bool(pa.types.is_struct(kept.type))
 
 
+@stored_as("EarliestReducer")
+@dataclass(frozen=True, slots=True)
+class EarliestReducer(LatestReducer):
+    """`EarliestCombineFn`."""
+
+    def _ranks(self, times: Numbers) -> Numbers:
+        return -times
+
+
 @lru_cache(maxsize=64)
 def _unpacked(data: bytes) -> CustomReducer:
     return CustomReducer(cloudpickle.loads(data))
 
 
 @stored_as("CustomReducer", make=_unpacked, parts=lambda reducer: (reducer.packed,))
-class CustomReducer(_Keeping):
+class CustomReducer(Keeping):
     """A `VectorizedCombineFn`: keeps its states."""
 
     def __init__(self, combine: VectorizedCombineFn[Any, Any, Any]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import ClassVar, Self, TypeAlias, cast
 
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.sdk.combinefns.collecting import (
     AtMostCombineFn,
+    EarliestCombineFn,
     LatestCombineFn,
     SampleCombineFn,
     ToDictCombineFn,
@@ -15,7 +16,7 @@ from headrace.sdk.combinefns.collecting import (
     TopCombineFn,
     ToSetCombineFn,
 )
-from headrace.sdk.combinefns.combine_fn import AnyCombineFn, Combining
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, Combining, SomeCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, MeanCombineFn
 from headrace.sdk.expressions.batch_view import BatchView, PairFunction, WithNothing
 from headrace.sdk.expressions.element_schema import pair
@@ -262,6 +263,51 @@ class ToSet(_Globally):
         super().__init__(ToSetCombineFn(), has_defaults)
 
 
+class _TimedGlobally(PTransform[Collection, Collection]):
+    """Base of the transforms that choose one of all elements by its timestamp; `combine_fn` says which."""
+
+    combine_fn: ClassVar[type[SomeCombineFn]]
+
+    def __init__(self, has_defaults: bool = True) -> None:
+        super().__init__()
+        self._has_defaults = has_defaults
+
+    def with_defaults(self, has_defaults: bool = True) -> Self:
+        """The same transform, with or without a result (None) for no elements."""
+        return type(self)(has_defaults)
+
+    def without_defaults(self) -> Self:
+        """The same transform, without a result for no elements."""
+        return self.with_defaults(False)
+
+    def default_label(self) -> str:
+        """The qualified name of the transform."""
+        return type(self).__qualname__
+
+    def expand(self, inputs: Collection) -> Collection:
+        """A collection with one element per window and pane."""
+        chosen = _Globally(self.combine_fn(), self._has_defaults)
+        return inputs | "Time" >> Map(_with_time) | _inner_label(self) >> chosen
+
+
+class _TimedPerKey(PTransform[Collection, Collection]):
+    """Base of the transforms that choose one of the values of each key by its timestamp; `combine_fn` says which."""
+
+    combine_fn: ClassVar[type[SomeCombineFn]]
+
+    def default_label(self) -> str:
+        """The qualified name of the transform."""
+        return type(self).__qualname__
+
+    def expand(self, inputs: Collection) -> Collection:
+        """A collection with one pair (key, value) per key, window and pane."""
+        return inputs | "Time" >> MapTuple(_ValueWithTime()) | _inner_label(self) >> _PerKey(self.combine_fn())
+
+
+def _inner_label(transform: _TimedGlobally | _TimedPerKey) -> str:
+    return transform.default_label().partition(".")[0]
+
+
 class Latest:
     """Transforms that give the element with the latest timestamp (`apache_beam.combiners.Latest`).
 
@@ -272,39 +318,36 @@ class Latest:
     7
     """
 
-    class Globally(PTransform[Collection, Collection]):
+    class Globally(_TimedGlobally):
         """The latest of all elements."""
 
-        def __init__(self, has_defaults: bool = True) -> None:
-            super().__init__()
-            self._has_defaults = has_defaults
+        combine_fn = LatestCombineFn
 
-        def with_defaults(self, has_defaults: bool = True) -> Latest.Globally:
-            """The same transform, with or without a result (None) for no elements."""
-            return Latest.Globally(has_defaults)
-
-        def without_defaults(self) -> Latest.Globally:
-            """The same transform, without a result for no elements."""
-            return self.with_defaults(False)
-
-        def default_label(self) -> str:
-            """The qualified name of the transform."""
-            return "Latest.Globally"
-
-        def expand(self, inputs: Collection) -> Collection:
-            """A collection with the latest element per window and pane."""
-            return inputs | "Time" >> Map(_with_time) | "Latest" >> _Globally(LatestCombineFn(), self._has_defaults)
-
-    class PerKey(PTransform[Collection, Collection]):
+    class PerKey(_TimedPerKey):
         """The latest of the values of each key."""
 
-        def default_label(self) -> str:
-            """The qualified name of the transform."""
-            return "Latest.PerKey"
+        combine_fn = LatestCombineFn
 
-        def expand(self, inputs: Collection) -> Collection:
-            """A collection with one pair (key, latest value) per key, window and pane."""
-            return inputs | "Time" >> MapTuple(_ValueWithTime()) | "Latest" >> _PerKey(LatestCombineFn())
+
+class Earliest:
+    """Transforms that give the element with the earliest timestamp, as `Latest` gives the latest.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     prices = pipeline | beam.Create([(7, 20), (5, 10)]) | beam.MapTuple(beam.window.TimestampedValue)
+    ...     _ = prices | beam.combiners.Earliest.Globally() | beam.Map(print)
+    5
+    """
+
+    class Globally(_TimedGlobally):
+        """The earliest of all elements."""
+
+        combine_fn = EarliestCombineFn
+
+    class PerKey(_TimedPerKey):
+        """The earliest of the values of each key."""
+
+        combine_fn = EarliestCombineFn
 
 
 def _with_time(element: object, timestamp: object = DoFn.TimestampParam) -> tuple[object, object]:

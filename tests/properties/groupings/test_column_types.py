@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.lowlevel.records.column_batch import ColumnBatch, Single, Tuple, ValueSchema, pair
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import SECOND
 from headrace.sdk.combinefns.collecting import (
+    EarliestCombineFn,
     Largest,
     LatestCombineFn,
     Smallest,
@@ -25,7 +27,17 @@ from headrace.sdk.combinefns.collecting import (
 )
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.composite import SingleInputTupleCombineFn, TupleCombineFn
-from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
+from headrace.sdk.combinefns.numeric import (
+    AllFn,
+    AnyFn,
+    CountCombineFn,
+    CountNonNullCombineFn,
+    MaxFn,
+    MeanCombineFn,
+    MinFn,
+    SumFn,
+)
+from headrace.sdk.combinefns.variance import StandardDeviationFn, VarianceFn
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
 from headrace.sdk.expressions.element_schema import Instant
 from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine
@@ -33,6 +45,7 @@ from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, 
 from headrace.sdk.windows import CalendarWindows, FixedWindows, GlobalWindows, Sessions, SlidingWindows
 from headrace.sdk.windows.slices import is_calendar
 from headrace.sdk.windows.windowing import ClosingBehavior, Windowing
+from tests.depth import examples
 from tests.harness import Element
 from tests.properties.grouping_strategies import Combining, Step, by_columns, by_key, in_order
 
@@ -89,6 +102,7 @@ class Squares(VectorizedCombineFn[int, int, int]):
 
 COMBINERS: list[Any] = [SumFn(), CountCombineFn(), MeanCombineFn(), MaxFn(), MinFn(), AnyFn(), AllFn(), Squares()]
 COMBINERS += [TopCombineFn(2), Smallest(3), Largest(0), ToListCombineFn(), ToSetCombineFn(), LatestCombineFn()]
+COMBINERS += [EarliestCombineFn(), CountNonNullCombineFn(), VarianceFn(), StandardDeviationFn(population=True)]
 WINDOWINGS = [
     Windowing.of(FixedWindows(10)),
     Windowing.of(SlidingWindows(10, 4)),
@@ -188,17 +202,18 @@ def outcome(combining: Combining, steps: Sequence[Step]) -> object:
     return in_order(combining.panes), combining.counted()
 
 
+@settings(max_examples=examples(25, 500))
+@pytest.mark.parametrize("combine", COMBINERS, ids=lambda combine: type(combine).__name__)
 @given(
     st.sampled_from(WINDOWINGS),
-    st.sampled_from(COMBINERS),
     tables(),
     st.lists(st.integers(-20, 40), min_size=12, max_size=12),
     st.lists(st.sampled_from([0, 5, 10, 20, 60]), min_size=1, max_size=3),
     st.sampled_from([None, TupleCombineFn, SingleInputTupleCombineFn]),
 )
 def test_columns_of_all_types_combine_as_their_values_do(
-    windowing: Windowing,
     combine: AnyCombineFn,
+    windowing: Windowing,
     given: tuple[pa.RecordBatch, ValueSchema, ValueSchema],
     times: list[int],
     watermarks: list[int],
@@ -206,13 +221,14 @@ def test_columns_of_all_types_combine_as_their_values_do(
 ) -> None:
     table, key, value = given
     read = value
-    if isinstance(combine, LatestCombineFn):
+    timed = isinstance(combine, (EarliestCombineFn, LatestCombineFn))
+    if timed:
         table = table.append_column("time", pa.array(range(100, 100 + table.num_rows)))
         read = pair(value, Instant(table.num_columns - 1))
     if of_tuples is TupleCombineFn:
         combine, read = TupleCombineFn(combine, CountCombineFn(), MaxFn()), Tuple((read, value, value))
     elif of_tuples is not None:
-        others = ToSetCombineFn() if isinstance(combine, LatestCombineFn) else MaxFn()
+        others = ToSetCombineFn() if timed else MaxFn()
         combine = SingleInputTupleCombineFn(combine, CountCombineFn(), others)
     unit = 60_000 * SECOND if is_calendar(windowing.window_fn) else SECOND
     rows = [(None, row, times[row] * unit) for row in range(table.num_rows)]

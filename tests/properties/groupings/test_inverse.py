@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from headrace.sdk.combinefns.collecting import LatestCombineFn, ToListCombineFn, TopCombineFn, ToSetCombineFn
 from headrace.sdk.combinefns.combine_fn import CombineFn, curried
 from headrace.sdk.combinefns.composite import GlobalWindowMark, SingleInputTupleCombineFn, SkippingMarks, TupleCombineFn
-from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, SumFn
+from headrace.sdk.combinefns.numeric import (
+    AllFn,
+    AnyFn,
+    CountCombineFn,
+    CountNonNullCombineFn,
+    MaxFn,
+    MeanCombineFn,
+    SumFn,
+)
+from headrace.sdk.combinefns.variance import StandardDeviationFn, VarianceFn
 
 
 class Scaled(CombineFn):
@@ -42,6 +51,9 @@ class SumOfSquares(SumFn):
 INVERTIBLE = [
     SumFn(),
     CountCombineFn(),
+    CountNonNullCombineFn(),
+    VarianceFn(),
+    StandardDeviationFn(population=True),
     MeanCombineFn(),
     AnyFn(),
     AllFn(),

@@ -17,22 +17,26 @@ from headrace.cli.app import app
 NAME = "shares_of_columns"
 PROGRAM = """
 import headrace as beam
+from headrace.transforms import stats
 
 def pipeline(pipeline):
     rows = pipeline | "Rows" >> beam.io.ReadFromParquet("rows.parquet", timestamp="at")
     pairs = rows | "Pair" >> beam.Map(lambda row: (row["key"], row["value"]))
     windowed = pairs | beam.WindowInto(beam.window.FixedWindows(50))
     ends = beam.combiners.SingleInputTupleCombineFn(min, max)
-    for name, combiner in (("Sum", sum), ("Mean", beam.combiners.MeanCombineFn()), ("Most", max), ("Ends", ends)):
+    combiners = {"Sum": sum, "Mean": beam.combiners.MeanCombineFn(), "Most": max, "Ends": ends}
+    for name, combiner in {**combiners, "Spread": stats.VarianceFn()}.items():
         windowed | name >> beam.CombinePerKey(combiner)
     windowed | "Top" >> beam.combiners.Top.LargestPerKey(2)
     windowed | "Latest" >> beam.combiners.Latest.PerKey()
+    windowed | "Earliest" >> beam.combiners.Earliest.PerKey()
+    windowed | "Present" >> beam.CombinePerKey(beam.combiners.CountNonNullCombineFn())
     windowed | "List" >> beam.CombinePerKey(beam.combiners.ToListCombineFn())
     windowed | "Count" >> beam.combiners.Count.PerKey()
     given = pipeline | "Given" >> beam.Create([("a", number) for number in range(100)])
     given | "Next" >> beam.Map(lambda pair: (pair[0], pair[1] + 1))
 """
-STEPS = ("Pair", "Sum", "Mean", "Most", "Ends", "Top", "Latest", "List", "Count")
+STEPS = ("Pair", "Sum", "Mean", "Most", "Ends", "Spread", "Top", "Latest", "Earliest", "Present", "List", "Count")
 
 
 @pytest.fixture

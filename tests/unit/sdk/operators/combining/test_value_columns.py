@@ -15,7 +15,8 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.combinefns.collecting import ToListCombineFn, TopCombineFn, ToSetCombineFn
 from headrace.sdk.combinefns.composite import SingleInputTupleCombineFn
-from headrace.sdk.combinefns.numeric import AnyFn, CountCombineFn, MaxFn, MeanCombineFn, SumFn
+from headrace.sdk.combinefns.numeric import AnyFn, CountCombineFn, CountNonNullCombineFn, MaxFn, MeanCombineFn, SumFn
+from headrace.sdk.combinefns.variance import VarianceFn
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.combining.combine_buffer import addends_of
 from headrace.sdk.operators.combining.value_columns import columns_of
@@ -29,6 +30,8 @@ CASES = [
     *((combine, kind) for combine in (MaxFn(), TopCombineFn(2), ToListCombineFn(), ToSetCombineFn()) for kind in TYPES),
     *((CountCombineFn(), kind) for kind in [*TYPES, pa.list_(pa.int64())]),
     (AnyFn(), pa.bool_()),
+    *((VarianceFn(), kind) for kind in [*NUMBERS, pa.bool_()]),
+    *((CountNonNullCombineFn(), kind) for kind in [*TYPES, pa.list_(pa.int64())]),
 ]
 
 
@@ -47,7 +50,8 @@ def batch_of(keys: pa.Array, values: pa.Array) -> ColumnBatch:
 )
 def test_columns_that_a_combiner_takes(combine: Any, kind: pa.DataType) -> None:
     # Nobody looks at what is counted.
-    value = pa.nulls(1, kind) if isinstance(combine, CountCombineFn) else pa.array([sample(kind)], kind)
+    counts = isinstance(combine, (CountCombineFn, CountNonNullCombineFn))
+    value = pa.nulls(1, kind) if counts else pa.array([sample(kind)], kind)
     assert is_taken(combine, batch_of(pa.array(["a"]), value))
 
 
