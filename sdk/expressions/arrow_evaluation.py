@@ -34,6 +34,7 @@ from headrace.sdk.expressions.arrow_functions import (
     order,
     replaced,
     require,
+    seconds,
     signed,
     stripped,
     subtract,
@@ -69,6 +70,12 @@ def shape_of(node: Node, view: BatchView) -> ValueSchema:
     values = vector.values
     index = view.add(pa.repeat(values, len(view.times)) if vector.is_constant else values)
     return Instant(index) if vector.kind == "instant" else Single(index)
+
+
+def column_of(node: Node, view: BatchView) -> tuple[str, pa.Array]:
+    """The kind and the column of an expression's values. Raises `Unable` or Arrow's errors."""
+    vector = _require_sure(evaluated(node, view))
+    return vector.kind, pa.repeat(vector.values, len(view.times)) if vector.is_constant else vector.values
 
 
 def mask_of(node: Node, view: BatchView) -> pa.Array:
@@ -182,6 +189,7 @@ _FUNCTIONS: Mapping[str, _Function] = {
     "replace": text(replaced, "str", False),
     "length": text(length, "int", False),
     "micros": micros,
+    "timestamp": seconds,
     "cast_int": to_int,
     "cast_float": to_float,
     "cast_str": to_str,

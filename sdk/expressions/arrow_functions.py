@@ -401,6 +401,12 @@ def to_float(operand: Vector) -> Vector:
     return strict("float", nearest(operand.values, pa.float64()), operand)
 
 
+def seconds(operand: Vector) -> Vector:
+    """The seconds since 1970 of datetimes in UTC; those of others depend on the zone of the machine."""
+    require(operand.kind == "aware", f"{operand.kind} has no seconds since 1970")
+    return to_float(Vector("instant", _counts(operand).values, operand.unsure))
+
+
 def to_str(operand: Vector) -> Vector:
     """What `str()` makes of whole numbers and texts."""
     require(operand.kind in ("int", "str"), f"{operand.kind} becomes no text by column")

@@ -104,6 +104,7 @@ OPERATIONS: Mapping[str, OperationSource] = {
     "replace": OperationSource("{}.replace({}, {})", gives=str),
     "length": OperationSource("len({})", gives=int),
     "micros": OperationSource("{}.micros", gives=int),
+    "timestamp": OperationSource("{}.timestamp()", gives=float),
     "cast_int": OperationSource("int({})", gives=int),
     "cast_float": OperationSource("float({})", gives=float),
     "cast_str": OperationSource("str({})", gives=str),

@@ -74,11 +74,13 @@ Value: TypeAlias = Node | Made
 
 @dataclass(frozen=True, slots=True)
 class EventTime:
-    """A whole number as an event time."""
+    """A value as an event time."""
 
-    number: Node
+    value: Node
     unit: int
-    """Microseconds of one."""
+    """Microseconds of one, if it is a number."""
+    kinds: tuple[str, ...] = ("int",)
+    """The kinds of `Vector`s that may be one: others are an error, or something else in another SDK."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +124,20 @@ class TranslatedFunction:
 
 def _micros(event_time: EventTime, view: BatchView) -> Times:
     """The event times of a batch. Raises `Unable` for what may not be one, so that the function is called."""
-    column = view.column(_shape_of(event_time.number, view))
-    least, beyond = (bound // event_time.unit for bound in (MIN_TIMESTAMP, END_OF_GLOBAL_WINDOW))
-    if column.null_count or not pa.types.is_signed_integer(column.type):
-        raise Unable("the event times are not all whole numbers")
-    numbers = numbers_in(column).astype(np.int64)
+    from headrace.sdk.expressions.arrow_evaluation import column_of
+
+    kind, column = column_of(event_time.value, view)
+    if column.null_count or kind not in event_time.kinds:
+        raise Unable(f"the event times are not all of {' or '.join(event_time.kinds)}")
+    numbers = numbers_in(column if kind == "float" else column.cast(pa.int64()))
+    unit = event_time.unit if kind in ("int", "float") else 1
+    if kind == "aware" and column.type.unit == "ns":
+        numbers = numbers // 1000
+    least, beyond = (bound // unit for bound in (MIN_TIMESTAMP, END_OF_GLOBAL_WINDOW))
+    # Not a number is not within the bounds.
     if len(numbers) and not (least < numbers.min() and numbers.max() < beyond):
         raise Unable("some event times are too near to the ends of the time scale")
-    times: Times = numbers * event_time.unit
+    times: Times = np.rint(numbers * unit).astype(np.int64) if kind == "float" else numbers * unit
     return times
 
 

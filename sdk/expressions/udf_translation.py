@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence, Set
 from types import FunctionType
 from typing import cast
 
+from headrace.lowlevel.time import Timestamp
 from headrace.sdk.expressions.expression_tree import Attribute, FromEngine, ItemOf, Literal, Node, Operation
 from headrace.sdk.expressions.translated_function import (
     CONSTANTS,
@@ -32,7 +33,7 @@ from headrace.sdk.model.function_ast import (
     returned_by,
     tree_of,
 )
-from headrace.sdk.model.special_outputs import INSTANTS, STAMPED
+from headrace.sdk.model.special_outputs import INSTANTS, STAMPED, TimestampedValue
 
 
 def translate_function(
@@ -183,8 +184,12 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = {
     ast.GtE: "greater_equal",
 }
 _CALLS = {"int": "cast_int", "float": "cast_float", "str": "cast_str", "len": "length", "abs": "absolute"}
-_METHODS = {"lower": 0, "upper": 0, "strip": 0, "startswith": 1, "endswith": 1, "replace": 2}
+_METHODS = {"lower": 0, "upper": 0, "strip": 0, "startswith": 1, "endswith": 1, "replace": 2, "timestamp": 0}
 _SECOND = 1_000_000
+_WHOLE = ("int",)
+_NUMBERS = ("int", "float")
+_MOMENTS = (*_NUMBERS, "aware", "instant")
+"""Kinds of values that `Timestamp.of` takes."""
 _SHOWN = 60
 """The greatest number of characters of source text in a reason."""
 
@@ -201,16 +206,21 @@ class _Translator:
         """The translation of what the function returns, and its event time, if it has one. Raises `_Untranslatable`."""
         match tree:
             case ast.Call(of, [behind, at], []) if self._is_one_of(of, STAMPED):
-                return self.value(behind), self._event_time(at)
+                return self.value(behind), self._event_time(at, self._is_one_of(of, {TimestampedValue}))
         return self.value(tree), None
 
-    def _event_time(self, tree: ast.expr) -> EventTime:
+    def _event_time(self, tree: ast.expr, is_ours: bool) -> EventTime:
+        """The event time that an expression stands for. Other SDKs cut fractions of a microsecond, or refuse zones."""
         match tree:
             case ast.Call(of, [], [ast.keyword("micros", number)]) if self._is_one_of(of, INSTANTS):
                 return EventTime(self.node(number), 1)
             case ast.Call(of, [seconds], []) if self._is_one_of(of, INSTANTS):
-                return EventTime(self.node(seconds), _SECOND)
-        return EventTime(self.node(tree), _SECOND)
+                return EventTime(self.node(seconds), _SECOND, _NUMBERS if self._is_one_of(of, {Timestamp}) else _WHOLE)
+            case ast.Call(ast.Attribute(of, "of"), [moment], []) if self._is_one_of(of, {Timestamp}):
+                return EventTime(self.node(moment), _SECOND, _MOMENTS)
+            case ast.Call(ast.Attribute(of, "from_utc_datetime"), [moment], []) if self._is_one_of(of, {Timestamp}):
+                return EventTime(self.node(moment), _SECOND, ("aware",))
+        return EventTime(self.node(tree), _SECOND, _MOMENTS if is_ours else _WHOLE)
 
     def value(self, tree: ast.expr) -> Value:
         """The translation of an expression. Raises `_Untranslatable`."""

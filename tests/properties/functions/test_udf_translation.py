@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as beam
@@ -23,11 +23,12 @@ from headrace.lowlevel.time import Timestamp
 from headrace.sdk.compiler.compiler import execution_strategies
 from headrace.sdk.expressions.arrow_evaluation import mask_of
 from headrace.sdk.expressions.batch_view import BatchView, Unable
-from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple, shape_of_rows
 from headrace.sdk.expressions.udf_translation import translate_function
 from headrace.sdk.functions.arguments import bind
 from headrace.sdk.model.function_ast import is_watched, tree_of
 from headrace.sdk.model.special_outputs import TimestampedValue
+from tests.depth import examples
 from tests.properties.functions.test_vectorized_stage import anything, run, stage_of
 
 NAMES = ("word", "number", "share", "list")
@@ -376,7 +377,7 @@ STAMPS = [
     lambda row: TimestampedValue(row["word"], SHARED),
     lambda row: TimestampedValue(TimestampedValue(row["word"], 1), row["number"]),
 ]
-"""The first three are computed by column where numbers are known; of the others some elements are, or none."""
+"""The first four are computed by column where numbers are known; of the others some elements are, or none."""
 
 
 def stamped_by_column(function, table):
@@ -404,11 +405,85 @@ def test_event_times_by_column_are_those_of_calls(table):
 
 
 def test_which_event_times_are_computed_by_column():
-    assert [stamped_by_column(function, TABLE) is not None for function in STAMPS] == [True] * 3 + [False, True, False]
+    assert [stamped_by_column(function, TABLE) is not None for function in STAMPS] == [True] * 5 + [False]
     beyond = TABLE.set_column(1, "number", pa.array([1 << 62]))
     assert stamped_by_column(STAMPS[0], beyond) is None
     without = TABLE.set_column(1, "number", pa.array([None], pa.int64()))
     assert stamped_by_column(STAMPS[0], without) is None
+
+
+ENDS = np.array([-7]), np.array([3])
+MOMENTS = {
+    "whole": pa.int64(),
+    "fraction": pa.float64(),
+    "half": pa.float32(),
+    "flag": pa.bool_(),
+    "at": pa.timestamp("us", "UTC"),
+    "second": pa.timestamp("s", "UTC"),
+    "nano": pa.timestamp("ns", "UTC"),
+    "local": pa.timestamp("us"),
+    "away": pa.timestamp("us", "Europe/Berlin"),
+}
+AT = {
+    "as it is": lambda row: window.TimestampedValue((row["x"],), row["x"]),
+    "Timestamp": lambda row: window.TimestampedValue((row["x"],), Timestamp(row["x"])),
+    "of": lambda row: window.TimestampedValue((row["x"],), Timestamp.of(row["x"])),
+    "from datetime": lambda row: window.TimestampedValue((row["x"],), Timestamp.from_utc_datetime(row["x"])),
+    "seconds": lambda row: window.TimestampedValue((row["x"],), row["x"].timestamp()),
+    "whole seconds": lambda row: window.TimestampedValue((row["x"],), int(row["x"].timestamp())),
+    "micros": lambda row: window.TimestampedValue((row["x"],), Timestamp(micros=row["x"])),
+}
+BY_COLUMN = {
+    *((way, name) for way in ("as it is", "of", "Timestamp") for name in ("whole", "fraction", "half")),
+    *((way, name) for way in ("as it is", "of", "from datetime") for name in ("at", "second", "nano")),
+    *((way, name) for way in ("seconds", "whole seconds") for name in ("at", "second")),
+    ("micros", "whole"),
+}
+
+
+@pytest.mark.parametrize("way", AT)
+@pytest.mark.parametrize("name", MOMENTS)
+@settings(max_examples=examples(20, 1_000))
+@given(st.lists(st.integers(-(10**9), 10**9) | st.sampled_from([10**13, None]), max_size=3), st.integers(1, 7))
+def test_moments_by_column_are_those_of_calls(way, name, numbers, parts):
+    """Numbers of a unit of the column's, or parts of them."""
+    numbers = [None if number is None else bool(number) if name == "flag" else number / parts for number in numbers]
+    kind = MOMENTS[name]
+    whole = [number if name in ("fraction", "half", "flag") or number is None else int(number) for number in numbers]
+    table = pa.record_batch({"x": pa.array(whole, kind)})
+    found = _stamped(AT[way], table)
+    if found is not None:
+        rows = table.to_pylist()
+        assert found == [(repr(made.value), made.timestamp.micros) for made in map(AT[way], rows)]
+
+
+def test_which_moments_are_computed_by_column():
+    found = {
+        (way, name)
+        for way in AT
+        for name, kind in MOMENTS.items()
+        if _stamped(AT[way], pa.record_batch({"x": pa.array([True if name == "flag" else 1], kind)})) is not None
+    }
+    assert found == BY_COLUMN
+
+
+def test_bounds_of_windows_are_event_times():
+    def stamped(row, within=beam.DoFn.WindowParam):
+        return window.TimestampedValue(row["x"], within.end)
+
+    assert _stamped(stamped, pa.record_batch({"x": [1]})) == [("1", 3)]
+
+
+def _stamped(function, table):
+    through, shape = translate_function(function, bind(function, (), {})), shape_of_rows(table, as_rows=False)
+    if through is None or shape is None:
+        return None
+    view = BatchView(table, np.zeros(table.num_rows, np.int64), shape, lambda: ENDS)
+    try:
+        batch = view.result(through.on_columns(view))
+    except Unable:
+        return None
+    return list(zip(map(repr, batch.values), batch.timestamps, strict=True))
 
 
 def test_another_class_of_the_same_name_is_called():
