@@ -239,8 +239,10 @@ def times_of(column: pa.Array) -> Times | None:
     if pa.types.is_timestamp(kind):
         if kind.tz is None:
             return None
-        exact = pc.CastOptions(pa.timestamp("us", tz=kind.tz), allow_time_truncate=True)
-        return _array(pc.cast(pc.cast(column, options=exact), pa.int64()))
+        if kind.unit == "ns":
+            # As a datetime's, the microsecond of an instant is that which has begun.
+            return _array(column.cast(pa.int64())) // 1000
+        return _array(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()))
     if kind == pa.float64():
         micros = np.rint(numbers_in(column) * 1e6)
         # The comparison is false for NaN.

@@ -10,10 +10,13 @@ from datetime import date, datetime
 from io import BytesIO, StringIO
 from typing import Literal, TypeAlias, Unpack, cast
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
+from headrace.lowlevel.records.column_batch import ColumnBatch, Times
 from headrace.lowlevel.records.record import Batch
+from headrace.sdk.expressions.element_schema import shape_of_rows, times_of
 from headrace.sdk.io.files.file_source import ReadOptions
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of, match
@@ -75,6 +78,8 @@ class CsvParser(LineParser):
         except pa.ArrowInvalid as error:
             raise self.explained(lines, error) from error
         self._check_quotes(lines, table)
+        if (batch := self._columns(table, file)) is not None:
+            return batch
         names = table.column_names
         columns = [column.to_pylist() for column in table.columns]
         rows = [Row.of(dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)]
@@ -98,6 +103,20 @@ class CsvParser(LineParser):
                 f"the columns are {', '.join(names) or 'not there'}, but {', '.join(self.header)} in the first file"
                 f"{self.origin and f', {self.origin}'}; read files with other columns apart",
             )
+
+    def _columns(self, table: pa.Table, file: MatchedFile) -> ColumnBatch | None:
+        """The rows as columns; None unless these are certain to give the same values and event times."""
+        parts = table.combine_chunks().to_batches()
+        shape = shape_of_rows(parts[0], as_rows=True) if len(parts) == 1 else None
+        if shape is None:
+            return None
+        if self.timestamp is None:
+            times: Times | None = np.full(table.num_rows, self.times.default(file), np.int64)
+        elif isinstance(self.timestamp, str) and self.timestamp in shape.names:
+            times = times_of(parts[0].column(self.timestamp))
+        else:
+            return None
+        return None if times is None else ColumnBatch(parts[0], times, shape)
 
     def table(self, lines: bytes) -> pa.Table:
         """The selected fields of some lines. Raises `pyarrow.ArrowInvalid`."""

@@ -79,7 +79,7 @@ def test_seconds_are_what_they_were(column):
     assert times_of(column).tolist() == timestamps_of(column.to_pylist(), lambda value: value)
 
 
-@pytest.mark.parametrize(("unit", "micros"), [("s", [10**6, -(10**6)]), ("us", [1, -1]), ("ns", [0, 0])])
+@pytest.mark.parametrize(("unit", "micros"), [("s", [10**6, -(10**6)]), ("us", [1, -1]), ("ns", [0, -1])])
 def test_instants_of_all_units(unit, micros):
     assert times_of(pa.array([1, -1], pa.timestamp(unit, "UTC"))).tolist() == micros
 
