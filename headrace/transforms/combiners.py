@@ -1,6 +1,7 @@
 """Exports, under the module name of Beam, the common aggregations."""
 
 from headrace.sdk.combinefns.collecting import (
+    CountDistinctCombineFn,
     EarliestCombineFn,
     Largest,
     LatestCombineFn,
@@ -28,6 +29,7 @@ from headrace.sdk.transforms.aggregation.combiners import (
 __all__ = [
     "Count",
     "CountCombineFn",
+    "CountDistinctCombineFn",
     "CountNonNullCombineFn",
     "Earliest",
     "EarliestCombineFn",

@@ -12,6 +12,8 @@ from math import copysign
 from operator import itemgetter
 from typing import TypeVar, cast
 
+from headrace.lowlevel.coders.coder import encode_key
+from headrace.lowlevel.coders.key_classes import identity_of
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.combinefns.combine_fn import CombineFn
@@ -101,6 +103,47 @@ class ToSetCombineFn(CombineFn[H, Counter[H], set[H]]):
     def extract_output(self, accumulator: Counter[H]) -> set[H]:
         """See `CombineFn`."""
         return set(accumulator)
+
+
+@named("CountDistinctCombineFn")
+class CountDistinctCombineFn(CombineFn[object, Counter[bytes], int]):
+    """Counts the distinct values exactly; None is a value.
+
+    Values are compared as keys are, and must be of types that can be keys: 1 and True are two values, NaN is one. The
+    accumulator counts each value, so that values can be retracted. Where there may be very many distinct values,
+    `ApproximateUnique` keeps less.
+
+    >>> CountDistinctCombineFn().apply(["tea", "jam", "tea"]), CountDistinctCombineFn().apply([1, True, None])
+    (2, 3)
+    """
+
+    def create_accumulator(self) -> Counter[bytes]:
+        """See `CombineFn`."""
+        return Counter()
+
+    def add_input(self, accumulator: Counter[bytes], element: object) -> Counter[bytes]:
+        """See `CombineFn`. Raises KeyEncodingError for a value that cannot be a key."""
+        accumulator[identity_of(encode_key(element))] += 1
+        return accumulator
+
+    def remove_input(self, accumulator: Counter[bytes], element: object) -> Counter[bytes]:
+        """See `CombineFn`."""
+        value = identity_of(encode_key(element))
+        accumulator[value] -= 1
+        if not accumulator[value]:
+            del accumulator[value]
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[Counter[bytes]]) -> Counter[bytes]:
+        """See `CombineFn`."""
+        merged = Counter[bytes]()
+        for accumulator in accumulators:
+            merged.update(accumulator)
+        return merged
+
+    def extract_output(self, accumulator: Counter[bytes]) -> int:
+        """See `CombineFn`."""
+        return len(accumulator)
 
 
 @named("ToDictCombineFn")

@@ -47,6 +47,7 @@ from headrace.sdk.operators.combining.aggregates import Reducer, Reducers, Singl
 from headrace.sdk.operators.combining.combine_buffer import Lifted
 from headrace.sdk.operators.combining.list_reducers import (
     CustomReducer,
+    DistinctReducer,
     EarliestReducer,
     LatestReducer,
     ListReducer,
@@ -109,6 +110,7 @@ INSTANCES: Mapping[str, object] = {
     "DeadLetter": DeadLetter("step", "key", 7, "error"),
     "DefaultMark": GlobalWindowMark.MARK,
     "DictShape": Named(("a",), (Single(1),)),
+    "DistinctReducer": DistinctReducer(),
     "Distribution": _distribution(),
     "DoFnTimeDomain": timedomain.TimeDomain.REAL_TIME,
     "Duration": Duration(1.5),

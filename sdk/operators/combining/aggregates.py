@@ -14,6 +14,7 @@ from headrace.lowlevel.columnar.arrow_arrays import lists_of_one, numbers_in, of
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.stored_names import stored_as
 from headrace.sdk.combinefns.collecting import (
+    CountDistinctCombineFn,
     EarliestCombineFn,
     Largest,
     LatestCombineFn,
@@ -39,6 +40,7 @@ from headrace.sdk.combinefns.variance import StandardDeviationFn, VarianceFn
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
 from headrace.sdk.operators.combining.list_reducers import (
     CustomReducer,
+    DistinctReducer,
     EarliestReducer,
     LatestReducer,
     ListReducer,
@@ -363,6 +365,7 @@ _REDUCERS: dict[type, ColumnReducer] = {
     **{reducer.value: reducer for reducer in Reducer},
     ToListCombineFn: ListReducer(),
     ToSetCombineFn: SetReducer(),
+    CountDistinctCombineFn: DistinctReducer(),
     LatestCombineFn: LatestReducer(),
     EarliestCombineFn: EarliestReducer(),
 }

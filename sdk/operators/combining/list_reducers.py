@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.lowlevel.code_pickling import dumps
+from headrace.lowlevel.coders.coder import encode_key
+from headrace.lowlevel.coders.key_classes import identity_of
 from headrace.lowlevel.columnar.arrow_arrays import lists_of_one, numbers_in, of_numbers, owners_of_items, to_list
-from headrace.lowlevel.columnar.key_columns import Numbers, dense, first_indices, is_key_column, numbered
+from headrace.lowlevel.columnar.key_columns import Numbers, first_indices, is_key_column, numbered
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
@@ -63,7 +65,7 @@ class ListReducer(Keeping):
     def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
         """See `ColumnReducer`."""
         owners = owners_of_items(groups, kept)
-        return _lists(kept.flatten(), owners, count, np.argsort(owners, kind="stable"))
+        return lists_by_owner(kept.flatten(), owners, count, np.argsort(owners, kind="stable"))
 
 
 @stored_as("TopReducer")
@@ -90,7 +92,7 @@ class TopReducer(Keeping):
         order = np.lexsort((codes if self.least else ~codes, owners))
         sizes = np.bincount(owners, minlength=count)
         rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return _lists(values, owners, count, order[rank < self.number])
+        return lists_by_owner(values, owners, count, order[rank < self.number])
 
 
 @stored_as("SetReducer")
@@ -101,20 +103,19 @@ class SetReducer(Keeping):
     def lifted(self, given: ElementColumns) -> pa.Array | None:
         """See `ColumnReducer`."""
         values = given.single()
-        if values is None or not is_key_column(values) or _has_odd_floats(values):
+        if values is None or not is_key_column(values) or not self._is_taken(values):
             return None
         return lists_of_one(_counted(widest(values), np.ones(len(values), np.int64)))
+
+    def _is_taken(self, values: pa.Array) -> bool:
+        """Whether columns tell these values apart as accumulators do."""
+        return not _has_odd_floats(values)
 
     def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
         """See `ColumnReducer`."""
         values, counts = kept.flatten().flatten()
-        owners = owners_of_items(groups, kept)
-        pairs, names = dense(owners * len(values) + numbered([values]))
-        first = first_indices(pairs, len(names))
-        sums = np.zeros(len(names), np.int64)
-        np.add.at(sums, pairs, numbers_in(counts))
-        entries = _counted(values.take(of_numbers(first)), sums)
-        return _lists(entries, owners[first], count, np.argsort(owners[first], kind="stable"))
+        owners, rows, sums = distinct_items(owners_of_items(groups, kept), values, cast(Numbers, numbers_in(counts)))
+        return lists_of(_counted(values.take(of_numbers(rows)), sums), owners, count)
 
     def accumulators(self, kept: pa.Array, counts: Numbers) -> list[object]:
         """See `ColumnReducer`."""
@@ -126,6 +127,32 @@ class SetReducer(Keeping):
     def has_results(self, kept: pa.Array) -> bool:
         """See `ColumnReducer`: there are no columns of sets."""
         return False
+
+
+@stored_as("DistinctReducer")
+@dataclass(frozen=True, slots=True)
+class DistinctReducer(SetReducer):
+    """`CountDistinctCombineFn`: keeps what `SetReducer` keeps; values are compared as keys are."""
+
+    def _is_taken(self, values: pa.Array) -> bool:
+        return True
+
+    def accumulators(self, kept: pa.Array, counts: Numbers) -> list[object]:
+        """See `ColumnReducer`."""
+        held = cast("list[Counter[object]]", super(DistinctReducer, self).accumulators(kept, counts))
+        return [Counter({identity_of(encode_key(value)): each for value, each in one.items()}) for one in held]
+
+    def results(self, kept: pa.Array, counts: Numbers) -> pa.Array:
+        """See `ColumnReducer`."""
+        return pc.list_value_length(kept).fill_null(0)
+
+    def has_results(self, kept: pa.Array) -> bool:
+        """See `ColumnReducer`."""
+        return True
+
+    def output_of_none(self, kept: pa.Array) -> bool:
+        """See `ColumnReducer`: it is 0."""
+        return bool(pa.types.is_large_list(kept.type))
 
 
 @stored_as("LatestReducer")
@@ -259,8 +286,38 @@ def _has_odd_floats(values: pa.Array) -> bool:
     return bool(((numbers != numbers) | ((numbers == 0) & np.signbit(numbers))).any())
 
 
-def _lists(values: pa.Array, owners: Numbers, count: int, order: Numbers | Sequence[int]) -> pa.Array:
+def distinct_items(owners: Numbers, values: pa.Array, counts: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """The distinct pairs of an owner and a value; values are compared as keys are.
+
+    Args:
+        owners: The owner of each value.
+        values: Values of a type for which `is_key_column` is true.
+        counts: How often each is there.
+
+    Returns:
+        The owner of each pair, ascending; the index of a row with its value; and the sum of its counts: int64.
+    """
+    codes = numbered([values])
+    number = int(codes.max(initial=0)) + 1
+    pairs = owners * number + codes
+    if (counts == 1).all():
+        # To sort numbers takes a fifth of the time that it takes to sort their indices.
+        pairs = np.sort(pairs)
+    else:
+        order = np.argsort(pairs)
+        pairs, counts = pairs[order], counts[order]
+    first = np.flatnonzero(np.diff(pairs, prepend=-1))
+    found, places = np.divmod(pairs[first], number)
+    totals = np.concatenate([[0], np.cumsum(counts)])
+    return found, first_indices(codes, number)[places], np.diff(totals[np.append(first, len(pairs))])
+
+
+def lists_by_owner(values: pa.Array, owners: Numbers, count: int, order: Numbers | Sequence[int]) -> pa.Array:
     """A list for each group; `order` has the indices of the items, group after group."""
-    sizes = np.bincount(owners[order], minlength=count)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return pa.LargeListArray.from_arrays(of_numbers(offsets), values.take(of_numbers(np.asarray(order))))
+    return lists_of(values.take(of_numbers(np.asarray(order))), owners[order], count)
+
+
+def lists_of(values: pa.Array, owners: Numbers, count: int) -> pa.Array:
+    """A list of its values for each group; `owners` has the group of each value, ascending."""
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))])
+    return pa.LargeListArray.from_arrays(of_numbers(offsets), values)

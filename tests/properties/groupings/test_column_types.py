@@ -17,6 +17,7 @@ from headrace.lowlevel.records.column_batch import ColumnBatch, Single, Tuple, V
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import SECOND
 from headrace.sdk.combinefns.collecting import (
+    CountDistinctCombineFn,
     EarliestCombineFn,
     Largest,
     LatestCombineFn,
@@ -40,7 +41,9 @@ from headrace.sdk.combinefns.numeric import (
 from headrace.sdk.combinefns.variance import StandardDeviationFn, VarianceFn
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
 from headrace.sdk.expressions.element_schema import Instant
+from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, reducers_of
 from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine
+from headrace.sdk.operators.combining.value_columns import ElementColumns
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, DefaultTrigger
 from headrace.sdk.windows import CalendarWindows, FixedWindows, GlobalWindows, Sessions, SlidingWindows
 from headrace.sdk.windows.slices import is_calendar
@@ -102,7 +105,13 @@ class Squares(VectorizedCombineFn[int, int, int]):
 
 COMBINERS: list[Any] = [SumFn(), CountCombineFn(), MeanCombineFn(), MaxFn(), MinFn(), AnyFn(), AllFn(), Squares()]
 COMBINERS += [TopCombineFn(2), Smallest(3), Largest(0), ToListCombineFn(), ToSetCombineFn(), LatestCombineFn()]
-COMBINERS += [EarliestCombineFn(), CountNonNullCombineFn(), VarianceFn(), StandardDeviationFn(population=True)]
+COMBINERS += [
+    CountDistinctCombineFn(),
+    EarliestCombineFn(),
+    CountNonNullCombineFn(),
+    VarianceFn(),
+    StandardDeviationFn(population=True),
+]
 WINDOWINGS = [
     Windowing.of(FixedWindows(10)),
     Windowing.of(SlidingWindows(10, 4)),
@@ -245,6 +254,28 @@ def test_columns_of_all_types_combine_as_their_values_do(
         assert outcome(Combining(windowing, combine, way), steps(as_objects)) == expected
     if len(watermarks) == 1:
         assert outcome(Combining(windowing, combine, by_columns), steps(as_columns)) == expected
+
+
+@settings(max_examples=examples(25, 500))
+@pytest.mark.parametrize("combine", COMBINERS, ids=lambda combine: type(combine).__name__)
+@given(columns(4, True))
+def test_what_columns_keep_merges_with_accumulators(combine: AnyCombineFn, column: pa.Array) -> None:
+    reducers = reducers_of(combine)
+    assert reducers is not None
+    given, instants = ElementColumns(Single(0), [column]), pa.array(range(4))
+    if isinstance(combine, (EarliestCombineFn, LatestCombineFn)):
+        given = ElementColumns(pair(Single(0), Instant(1)), [column, instants])
+    values = given.shape.values(pa.record_batch(list(given.columns), list("ab")[: len(given.columns)]))
+    lifted = [reducers.parts[place].lifted(given) for place in reducers.kept]
+    kept = [each for each in lifted if each is not None]
+    if len(kept) < len(lifted) or reducers.bound(kept) >= LARGEST_SUM:
+        return
+    # Two of them are kept as columns, the others by the CombineFn.
+    half = reducers.reduced(np.zeros(2, np.int64), 1, [each[:2] for each in kept])
+    [accumulator] = reducers.accumulators(half, np.array([2]))
+    merged = combine.merge_accumulators([accumulator, combine.add_inputs(combine.create_accumulator(), values[2:])])
+    found, expected = combine.extract_output(merged), combine.apply(values)
+    assert repr(_in_order(found)) == repr(_in_order(expected))
 
 
 @given(

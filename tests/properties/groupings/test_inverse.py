@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.sdk.combinefns.collecting import LatestCombineFn, ToListCombineFn, TopCombineFn, ToSetCombineFn
+from headrace.sdk.combinefns.collecting import (
+    CountDistinctCombineFn,
+    LatestCombineFn,
+    ToListCombineFn,
+    TopCombineFn,
+    ToSetCombineFn,
+)
 from headrace.sdk.combinefns.combine_fn import CombineFn, curried
 from headrace.sdk.combinefns.composite import GlobalWindowMark, SingleInputTupleCombineFn, SkippingMarks, TupleCombineFn
 from headrace.sdk.combinefns.numeric import (
@@ -59,6 +65,7 @@ INVERTIBLE = [
     AllFn(),
     ToListCombineFn(),
     ToSetCombineFn(),
+    CountDistinctCombineFn(),
     SingleInputTupleCombineFn(sum, CountCombineFn(), ToSetCombineFn()),
     curried(Scaled(), (3,), {}),
     SkippingMarks(MeanCombineFn()),

@@ -144,11 +144,12 @@ class ArrivalTables:
         indices, starts, ends, is_last = expanded(
             shape.starts(table), lambda start: self.namespaces.of(shape.slices.code(start))
         )
-        where = of_numbers(indices)
         counts = shape.counts(table)[indices]
-        kept = [column.take(where) for column in shape.kept(table)]
-        lines = WindowTable(key_hashes.take(where), keys.take(where), [starts, ends, counts], kept)
-        return lines, np.where(is_last, counts, 0)
+        columns = [key_hashes, keys, *shape.kept(table)]
+        if len(indices) > table.num_rows:
+            columns = [column.take(of_numbers(indices)) for column in columns]
+        key_hashes, keys, *kept = columns
+        return WindowTable(key_hashes, keys, [starts, ends, counts], kept), np.where(is_last, counts, 0)
 
     def _of_values(self, block: Block) -> tuple[WindowTable, Numbers]:
         values = cast("Sequence[tuple[object, tuple[bytes, object, int, int]]]", block.values)

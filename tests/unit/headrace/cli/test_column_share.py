@@ -31,12 +31,27 @@ def pipeline(pipeline):
     windowed | "Latest" >> beam.combiners.Latest.PerKey()
     windowed | "Earliest" >> beam.combiners.Earliest.PerKey()
     windowed | "Present" >> beam.CombinePerKey(beam.combiners.CountNonNullCombineFn())
+    windowed | "Distinct" >> beam.CombinePerKey(beam.combiners.CountDistinctCombineFn())
     windowed | "List" >> beam.CombinePerKey(beam.combiners.ToListCombineFn())
     windowed | "Count" >> beam.combiners.Count.PerKey()
     given = pipeline | "Given" >> beam.Create([("a", number) for number in range(100)])
     given | "Next" >> beam.Map(lambda pair: (pair[0], pair[1] + 1))
 """
-STEPS = ("Pair", "Sum", "Mean", "Most", "Ends", "Spread", "Top", "Latest", "Earliest", "Present", "List", "Count")
+STEPS = (
+    "Pair",
+    "Sum",
+    "Mean",
+    "Most",
+    "Ends",
+    "Spread",
+    "Top",
+    "Latest",
+    "Earliest",
+    "Present",
+    "Distinct",
+    "List",
+    "Count",
+)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from headrace.lowlevel.records.column_batch import ColumnBatch, Single, pair
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.combinefns.collecting import ToListCombineFn, TopCombineFn, ToSetCombineFn
+from headrace.sdk.combinefns.collecting import CountDistinctCombineFn, ToListCombineFn, TopCombineFn, ToSetCombineFn
 from headrace.sdk.combinefns.composite import SingleInputTupleCombineFn
 from headrace.sdk.combinefns.numeric import AnyFn, CountCombineFn, CountNonNullCombineFn, MaxFn, MeanCombineFn, SumFn
 from headrace.sdk.combinefns.variance import VarianceFn
@@ -30,6 +30,7 @@ CASES = [
     *((combine, kind) for combine in (MaxFn(), TopCombineFn(2), ToListCombineFn(), ToSetCombineFn()) for kind in TYPES),
     *((CountCombineFn(), kind) for kind in [*TYPES, pa.list_(pa.int64())]),
     (AnyFn(), pa.bool_()),
+    *((CountDistinctCombineFn(), kind) for kind in TYPES),
     *((VarianceFn(), kind) for kind in [*NUMBERS, pa.bool_()]),
     *((CountNonNullCombineFn(), kind) for kind in [*TYPES, pa.list_(pa.int64())]),
 ]
