@@ -79,6 +79,11 @@ class ColumnBatch(Batch):
         return self._values
 
     @property
+    def made(self) -> list[object] | None:
+        """The values, if they exist already."""
+        return self._values
+
+    @property
     def timestamps(self) -> list[int]:  # type: ignore[override]  # a field in the base class
         """The event times as Python integers, made at the first read."""
         if self._timestamps is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -129,8 +130,9 @@ def filtered(batch: ColumnBatch, kept: pa.Array) -> ColumnBatch:
     count = kept.true_count
     if count == len(batch):
         return batch
-    table, times = batch.table.filter(kept), batch.times[numbers_in(kept).astype(np.bool_)]
-    return ColumnBatch(table, times, batch.shape)
+    is_kept = numbers_in(kept).astype(np.bool_)
+    values = None if batch.made is None else list(compress(batch.made, is_kept.tolist()))
+    return ColumnBatch(batch.table.filter(kept), batch.times[is_kept], batch.shape, values)
 
 
 Pair = tuple[object, object]

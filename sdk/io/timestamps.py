@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from headrace.lowlevel.stored_names import addressed
-from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP, Duration, DurationTypes, Timestamp
+from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP, SECOND, Duration, DurationTypes, Timestamp
+from headrace.sdk.model.row import Row
 
 TimestampOf: TypeAlias = str | Callable[[object], object] | None
 """Name of a field or function of the element that gives its event time: a `Timestamp`, seconds since 1970 UTC, a
@@ -50,12 +51,24 @@ def timestamps_of(elements: Sequence[object], timestamp: TimestampOf, otherwise:
     try:
         if callable(timestamp):
             stamps.extend(micros_of(timestamp(element)) for element in elements)
+        elif (seconds := _whole_seconds(elements, timestamp)) is not None:
+            stamps.extend(second * SECOND for second in seconds)
         else:
             stamps.extend(micros_of(_field(element, timestamp)) for element in elements)
     except Exception as error:
         raise BadTimestamp(len(stamps), elements[len(stamps)], error) from error
     check_range(stamps, elements)
     return stamps
+
+
+def _whole_seconds(elements: Sequence[object], name: str) -> list[int] | None:
+    """A field that is a whole number in all elements; else None. Making an instant of each takes half a microsecond."""
+    kinds = set(map(type, elements))
+    if kinds not in ({dict}, {Row}):
+        return None
+    records = cast("Iterable[dict[str, object]]", elements if kinds == {dict} else map(vars, elements))
+    found = [record.get(name) for record in records]
+    return cast("list[int]", found) if set(map(type, found)) == {int} else None
 
 
 def check_range(stamps: Sequence[int], elements: Sequence[object]) -> None:

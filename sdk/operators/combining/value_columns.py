@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
+from operator import itemgetter
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -14,7 +15,8 @@ import pyarrow.compute as pc
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers, without_dictionary
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.expressions.element_schema import Instant, Single, Tuple
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple
+from headrace.sdk.model.row import Row
 
 
 def widest(values: pa.Array) -> pa.Array:
@@ -117,7 +119,7 @@ def columns_of(values: Sequence[object], first: int = 0) -> ElementColumns | Non
     """
     kinds = set(map(type, values))
     if kinds == {tuple}:
-        return _columns_of_tuples(cast("Sequence[tuple[object, ...]]", values), first)
+        return _columns_of_tuples(cast("Sequence[tuple[object, ...]]", values), first, columns_of)
     if kinds == {Timestamp}:
         micros = np.fromiter((cast(Timestamp, value).micros for value in values), np.int64, len(values))
         return ElementColumns(Instant(first), [of_numbers(micros)])
@@ -125,15 +127,46 @@ def columns_of(values: Sequence[object], first: int = 0) -> ElementColumns | Non
     return None if column is None else ElementColumns(Single(first), [column])
 
 
-def _columns_of_tuples(values: Sequence[tuple[object, ...]], first: int) -> ElementColumns | None:
+def element_columns(values: Sequence[object], first: int = 0) -> ElementColumns | None:
+    """The same for elements: also for dicts and `Row`s with the same fields in the same order, alone or in tuples.
+
+    >>> element_columns([("UA", {"delay": 3}), ("AA", {"delay": None})]).shape.part(1).names
+    ('delay',)
+    """
+    kinds = set(map(type, values))
+    if kinds == {tuple}:
+        return _columns_of_tuples(cast("Sequence[tuple[object, ...]]", values), first, element_columns)
+    if kinds not in ({dict}, {Row}):
+        return columns_of(values, first)
+    records = cast("Sequence[dict[object, object]]", values if kinds == {dict} else list(map(vars, values)))
+    names = tuple(records[0])
+    if set(map(type, names)) != {str} or set(map(tuple, records)) != {names}:
+        return None
+    found = _joined((list(map(itemgetter(name), records)) for name in names), first, columns_of)
+    kind = FieldsKind.DICT if kinds == {dict} else FieldsKind.ROW
+    return found and ElementColumns(Fields(cast("tuple[str, ...]", names), found[0], kind), found[1])
+
+
+_Convert = Callable[[Sequence[object], int], ElementColumns | None]
+
+
+def _columns_of_tuples(values: Sequence[tuple[object, ...]], first: int, convert: _Convert) -> ElementColumns | None:
     width = len(values[0])
     if not width or set(map(len, values)) != {width}:
         return None
+    found = _joined((list(map(itemgetter(place), values)) for place in range(width)), first, convert)
+    return found and ElementColumns(Tuple(found[0]), found[1])
+
+
+def _joined(
+    parts: Iterable[Sequence[object]], first: int, convert: _Convert
+) -> tuple[tuple[ValueSchema, ...], list[pa.Array]] | None:
+    """The shapes and the columns of several parts of the same elements; None if one of them is no columns."""
     shapes, columns = list[ValueSchema](), list[pa.Array]()
-    for items in zip(*values, strict=True):
-        found = columns_of(items, first + len(columns))
+    for part in parts:
+        found = convert(part, first + len(columns))
         if found is None:
             return None
         shapes.append(found.shape)
         columns += found.columns
-    return ElementColumns(Tuple((*shapes,)), columns)
+    return (*shapes,), columns

@@ -125,8 +125,9 @@ class _LiveStage:
 
     def run(self, node: int, form: ElementForm, batch: Batch, emit: Emit) -> None:
         """Run elements of a collection through its readers, then the elements that were deferred on the way."""
-        if isinstance(batch, ColumnBatch):
-            self._columns.run(node, form, batch, emit)
+        columns = batch if isinstance(batch, ColumnBatch) else self._columns.columns_of(node, form, batch)
+        if columns is not None:
+            self._columns.run(node, form, columns, emit)
         else:
             self._run_loop(node, form, batch, emit)
         self._drain(emit)

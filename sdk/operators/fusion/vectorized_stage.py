@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import cast
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSchema
-from headrace.lowlevel.records.record import Emit
+from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.user_errors import own_traceback
 from headrace.sdk.expressions.batch_view import BatchView, ColumnFunction, Unable, filtered, why_not_vectorized
 from headrace.sdk.expressions.element_schema import Fired, index_and_timing, pair
@@ -44,6 +45,9 @@ _REMEDY = "return only fields, items, arithmetic and comparisons of the element,
 """What the author of a function can do so that the function is translated."""
 
 
+_FEW = 2_000
+"""Fewer Python values than these are faster in a loop: each step over columns takes some 50 µs, whatever the number."""
+_LONGEST_PAUSE = 64
 RunLoop = Callable[[int, ElementForm, ColumnBatch, Emit, frozenset[int] | None], None]
 """Runs the generated loop that begins at a collection of the stage; see `_LiveStage`."""
 Put = Callable[[ElementStep, Iterable[object], int], None]
@@ -139,6 +143,10 @@ class ColumnRun:
     def __init__(self, plan: StagePlan, throughput: Throughput, run_loop: RunLoop, put: Put) -> None:
         self._plan, self._throughput, self._run_loop, self._put = plan, throughput, run_loop, put
         self._readers: dict[tuple[int, ElementForm], list[Step | Exit | None]] = {}
+        self._refused: dict[int, int] = {}
+        """Number of a collection -> how many batches to leave as they are after the last one that was no columns."""
+        self._untried: dict[int, int] = {}
+        """Number of a collection -> how many of these are still to come."""
 
     def run(self, node: int, form: ElementForm, batch: ColumnBatch, emit: Emit) -> None:
         """Run a batch of a collection through its readers: first those that take columns, then the others in a loop."""
@@ -162,6 +170,32 @@ class ColumnRun:
         if others:
             form, batch = self._for_loop(node, form, batch, others)
             self._run_loop(node, form, batch, emit, None if len(others) == len(readers) else frozenset(others))
+
+    def columns_of(self, node: int, form: ElementForm, batch: Batch) -> ColumnBatch | None:
+        """Elements that are Python values as columns, if all steps take these; None for others.
+
+        Where the elements of a batch are no columns, those of the next batches are not tried.
+        """
+        if len(batch) < _FEW or batch.ids is not None or form is not ElementForm.PLAIN or not self._computes:
+            return None
+        if waiting := self._untried.get(node, 0):
+            self._untried[node] = waiting - 1
+            return None
+        # Arrow's functions take a tenth of a second to load, which programs without columns need not wait for.
+        from headrace.sdk.operators.combining.value_columns import element_columns
+
+        found = element_columns(batch.values)
+        if found is None:
+            self._refused[node] = min(2 * self._refused.get(node, 1), _LONGEST_PAUSE)
+            self._untried[node] = self._refused[node]
+            return None
+        table = pa.RecordBatch.from_arrays(found.columns, list(map(str, range(len(found.columns)))))
+        return ColumnBatch(table, np.asarray(batch.instants(), np.int64), found.shape, list(batch.values))
+
+    @cached_property
+    def _computes(self) -> bool:
+        """Whether functions compute with columns, and no step needs the single elements again."""
+        return any(self._plan.element_steps()) and all(reason is None for _, reason in paths(self._plan))
 
     def _for_loop(
         self, node: int, form: ElementForm, batch: ColumnBatch, others: set[int]

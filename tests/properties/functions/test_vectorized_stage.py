@@ -18,8 +18,10 @@ from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.compiler.compiler import compile_pipeline
 from headrace.sdk.expressions import arrow_evaluation
+from headrace.sdk.expressions.batch_view import filtered
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Fired, Single, Tuple, pair, pane_codes
 from headrace.sdk.model.panes import PaneInfoTiming, pane_info
+from headrace.sdk.operators.fusion import vectorized_stage
 from headrace.transforms import trigger, window
 
 NAMES = ("word", "number", "share")
@@ -189,7 +191,40 @@ def test_a_stage_does_the_same_with_columns(plan, made):
         end(collection, name)
     stage = stage_of(pipeline, "In")
     columns = [ColumnBatch(table, times, fields(FieldsKind.ROW)) for table, times in made]
-    assert run(stage, columns).same(run(stage, [Batch(batch.values, batch.timestamps) for batch in columns]))
+    values = [Batch(batch.values, batch.timestamps) for batch in columns]
+    one_by_one = run(stage, values)
+    assert run(stage, columns).same(one_by_one)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vectorized_stage, "_FEW", 1)
+        assert run(stage, values).same(one_by_one)
+
+
+def counting(elements, function, few=1):
+    """What comes out of a step over Python values, and how many of them it took by column."""
+    pipeline = beam.Pipeline("LocalRunner", argv=["--no_pipeline_type_check"])
+    pipeline | "In" >> anything() | "Step" >> function | beam.Reshuffle()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vectorized_stage, "_FEW", few)
+        seen = run(stage_of(pipeline, "In"), [Batch(each, [0] * len(each)) for each in elements])
+    return [row[:2] for rows in seen.streams.values() for row in rows], seen.counts["Step"].get("by_column", 0)
+
+
+def test_python_values_of_one_type_become_columns():
+    step = beam.Map(lambda row: (row["a"], row["b"] + 1))
+    rows = [{"a": "x", "b": number} for number in range(10)]
+    assert counting([rows], step) == (counting([rows], step, 100)[0], 10)
+    others = [{"a": "x", "b": 1 << 80}]
+    # After a batch that is no columns the next two are not tried.
+    assert counting([rows, others, rows, rows, rows], step)[1] == 20
+    assert counting([rows], beam.Map(unseen))[1] == 0
+    assert counting([rows], beam.FlatMap(lambda row: [row["b"]]))[1] == 0
+
+
+def test_a_filter_passes_the_same_objects_on():
+    rows = [Row(word="a", number=number, share=0.5) for number in range(3)]
+    table = pa.record_batch({"word": ["a"] * 3, "number": [0, 1, 2], "share": [0.5] * 3})
+    batch = ColumnBatch(table, np.zeros(3, np.int64), fields(FieldsKind.ROW), rows)
+    assert list(map(id, filtered(batch, pa.array([False, True, True])).values)) == list(map(id, rows[1:]))
 
 
 PANE = pane_info(True, True, PaneInfoTiming.ON_TIME, 0, 0)
