@@ -3,7 +3,7 @@
 What reads a checkpoint comes here by itself for a name that nobody has registered yet: see `headrace.stored`.
 """
 
-from headrace.sdk.combinefns import composite, exact_sums, numeric
+from headrace.sdk.combinefns import composite, exact_sums, numeric, unique_sketch
 from headrace.sdk.expressions import element_schema, join_keys
 from headrace.sdk.functions import changelog
 from headrace.sdk.io import dead_letters, timestamps
@@ -12,10 +12,17 @@ from headrace.sdk.io.kafka import record, sink
 from headrace.sdk.io.parquet import parquet_source
 from headrace.sdk.io.text import line_ranges
 from headrace.sdk.model import panes, row, special_outputs
-from headrace.sdk.operators.combining import aggregates, combine_buffer, list_reducers, moment_reducers, session_lifting
+from headrace.sdk.operators.combining import (
+    aggregates,
+    combine_buffer,
+    list_reducers,
+    moment_reducers,
+    session_lifting,
+    sketch_reducers,
+)
 from headrace.sdk.operators.side_inputs import gate_inputs
 from headrace.sdk.splittable import offset_range
-from headrace.sdk.transforms.aggregation import approximate_quantiles, approximate_unique
+from headrace.sdk.transforms.aggregation import approximate_quantiles
 from headrace.sdk.transforms.util import group_into_batches
 from headrace.sdk.triggers import trigger
 from headrace.sdk.userstate import timers
@@ -24,7 +31,6 @@ from headrace.sdk.windows import bounded, slices, windowing
 MODULES = (
     aggregates,
     approximate_quantiles,
-    approximate_unique,
     bounded,
     changelog,
     combine_buffer,
@@ -48,11 +54,13 @@ MODULES = (
     row,
     session_lifting,
     sink,
+    sketch_reducers,
     slices,
     special_outputs,
     timers,
     timestamps,
     trigger,
+    unique_sketch,
     windowing,
     write_to_files,
 )

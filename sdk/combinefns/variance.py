@@ -38,7 +38,7 @@ def squares_of_floats(values: FloatsT) -> tuple[FloatsT, FloatsT]:
     Absolute values are between `SMALLEST_SQUARED` and `LARGEST_SQUARED`, or 0.
 
     >>> squares_of_floats(0.1)
-    (0.010000000000000002, -9.020562075079397e-19)
+    (0.010000000000000002, -8.326672684688674e-19)
     """
     value = cast(Any, values)
     scaled = value * _SPLITTER

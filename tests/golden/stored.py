@@ -28,6 +28,7 @@ from headrace.runners.beam.windowings import BeamWindow
 from headrace.sdk.combinefns.composite import GlobalWindowMark
 from headrace.sdk.combinefns.exact_sums import ExactSum
 from headrace.sdk.combinefns.numeric import _Nothing
+from headrace.sdk.combinefns.unique_sketch import UniqueSketch
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Fired, Instant, OrNone
 from headrace.sdk.expressions.join_keys import JoinKey
 from headrace.sdk.functions.changelog import Change, ChangeKind
@@ -56,10 +57,10 @@ from headrace.sdk.operators.combining.list_reducers import (
 )
 from headrace.sdk.operators.combining.moment_reducers import VarianceReducer
 from headrace.sdk.operators.combining.session_lifting import SessionParts
+from headrace.sdk.operators.combining.sketch_reducers import UniqueReducer
 from headrace.sdk.operators.side_inputs.gate_inputs import SideView, SideWatermark
 from headrace.sdk.splittable.offset_range import OffsetRange
 from headrace.sdk.transforms.aggregation.approximate_quantiles import QuantileSketch, _Ranked
-from headrace.sdk.transforms.aggregation.approximate_unique import UniqueSketch
 from headrace.sdk.transforms.util.group_into_batches import ShardedKey
 from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.userstate import timers as timedomain
@@ -171,6 +172,7 @@ INSTANCES: Mapping[str, object] = {
     "TimestampedValue": TimestampedValue("a", 5),
     "TopReducer": TopReducer(3, least=False),
     "TupleShape": pair(Single(0), Single(1)),
+    "UniqueReducer": UniqueReducer(7),
     "UniqueSketch": _sketch(),
     "UnreadableRecord": Unreadable(b"raw", FAILURE),
     "VarianceReducer": VarianceReducer(is_root=True, population=False),

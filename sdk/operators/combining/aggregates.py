@@ -36,6 +36,7 @@ from headrace.sdk.combinefns.numeric import (
     MinFn,
     SumFn,
 )
+from headrace.sdk.combinefns.unique_sketch import ApproximateUniqueCombineFn
 from headrace.sdk.combinefns.variance import StandardDeviationFn, VarianceFn
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
 from headrace.sdk.operators.combining.list_reducers import (
@@ -49,6 +50,7 @@ from headrace.sdk.operators.combining.list_reducers import (
 )
 from headrace.sdk.operators.combining.moment_reducers import VarianceReducer
 from headrace.sdk.operators.combining.ordered_columns import is_ordered, of_unscaled, order_codes, unscaled
+from headrace.sdk.operators.combining.sketch_reducers import UniqueReducer
 from headrace.sdk.operators.combining.value_columns import ElementColumns, widest
 
 LARGEST_SUM = 1 << 62
@@ -351,6 +353,8 @@ def _reducer(combine: object) -> ColumnReducer | None:
     if type(combine) in (TopCombineFn, Largest, Smallest):
         number, key, least = cast("TopCombineFn[object]", combine).state_arguments().values()
         return TopReducer(cast(int, number), bool(least)) if key is None else None
+    if type(combine) is ApproximateUniqueCombineFn:
+        return UniqueReducer(combine.lg_size)
     if type(combine) in (VarianceFn, StandardDeviationFn):
         return VarianceReducer(type(combine) is StandardDeviationFn, cast(VarianceFn, combine).population)
     return _REDUCERS.get(type(combine))

@@ -90,9 +90,7 @@ class TopReducer(Keeping):
         values, owners = kept.flatten(), owners_of_items(groups, kept)
         codes = order_codes(values, nan_is_greatest=True)
         order = np.lexsort((codes if self.least else ~codes, owners))
-        sizes = np.bincount(owners, minlength=count)
-        rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return lists_by_owner(values, owners, count, order[rank < self.number])
+        return lists_by_owner(values, owners, count, order[places_in_groups(owners[order], count) < self.number])
 
 
 @stored_as("SetReducer")
@@ -310,6 +308,16 @@ def distinct_items(owners: Numbers, values: pa.Array, counts: Numbers) -> tuple[
     found, places = np.divmod(pairs[first], number)
     totals = np.concatenate([[0], np.cumsum(counts)])
     return found, first_indices(codes, number)[places], np.diff(totals[np.append(first, len(pairs))])
+
+
+def places_in_groups(owners: Numbers, count: int) -> Numbers:
+    """The place of each item among those of its owner, from 0; `owners` is ascending, from 0 to below `count`.
+
+    >>> places_in_groups(np.array([0, 0, 2]), 3).tolist()
+    [0, 1, 0]
+    """
+    sizes = np.bincount(owners, minlength=count)
+    return np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
 def lists_by_owner(values: pa.Array, owners: Numbers, count: int, order: Numbers | Sequence[int]) -> pa.Array:

@@ -38,6 +38,7 @@ from headrace.sdk.combinefns.numeric import (
     MinFn,
     SumFn,
 )
+from headrace.sdk.combinefns.unique_sketch import ApproximateUniqueCombineFn
 from headrace.sdk.combinefns.variance import StandardDeviationFn, VarianceFn
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
 from headrace.sdk.expressions.element_schema import Instant
@@ -107,6 +108,7 @@ COMBINERS: list[Any] = [SumFn(), CountCombineFn(), MeanCombineFn(), MaxFn(), Min
 COMBINERS += [TopCombineFn(2), Smallest(3), Largest(0), ToListCombineFn(), ToSetCombineFn(), LatestCombineFn()]
 COMBINERS += [
     CountDistinctCombineFn(),
+    ApproximateUniqueCombineFn(16),
     EarliestCombineFn(),
     CountNonNullCombineFn(),
     VarianceFn(),

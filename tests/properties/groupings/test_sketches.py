@@ -12,12 +12,18 @@ from bisect import bisect_left, bisect_right
 from functools import partial
 from itertools import pairwise
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.lowlevel.records.column_batch import Single
+from headrace.sdk.combinefns.unique_sketch import ApproximateUniqueCombineFn
+from headrace.sdk.operators.combining.aggregates import reducers_of
+from headrace.sdk.operators.combining.value_columns import ElementColumns
 from headrace.sdk.transforms.aggregation.approximate_quantiles import ApproximateQuantilesCombineFn, QuantileSketch
-from headrace.sdk.transforms.aggregation.approximate_unique import ApproximateUnique, ApproximateUniqueCombineFn
+from headrace.sdk.transforms.aggregation.approximate_unique import ApproximateUnique
 
 KEYS = st.one_of(st.integers(-50, 50), st.text(max_size=2), st.booleans(), st.none(), st.floats(0, 3).map(round))
 
@@ -37,6 +43,23 @@ def in_parts(combine_fn, elements, cuts):
 def test_few_different_values_are_counted_exactly(values, cuts):
     different = len({(type(value), value) for value in values})
     assert in_parts(ApproximateUniqueCombineFn(300), values, cuts) == different
+
+
+@given(
+    st.lists(st.integers(0, 200), min_size=33, max_size=300), st.lists(st.integers(0, 300), max_size=4), st.integers()
+)
+def test_a_sketch_depends_on_nothing_but_the_values(values, cuts, seed):
+    combine_fn = ApproximateUniqueCombineFn(16)
+    expected = combine_fn.add_inputs(combine_fn.create_accumulator(), values)
+    assert in_parts(combine_fn, random.Random(seed).sample(values, len(values)), cuts) == expected.estimate()
+    [reducer] = reducers_of(combine_fn).parts
+    zeros = np.zeros(len(values), np.int64)
+    lifted, cut = reducer.lifted(ElementColumns(Single(0), [pa.array(values)])), min(len(values), *cuts, 100)
+    parts = [reducer.reduced(zeros[: len(part)], 1, part) for part in (lifted[:cut], lifted[cut:]) if len(part)]
+    kept = reducer.reduced(zeros[: len(parts)], 1, pa.concat_arrays(parts))
+    assert reducer.results(kept, np.array([len(values)])).to_pylist() == [expected.estimate()]
+    [accumulator] = reducer.accumulators(kept, np.array([len(values)]))
+    assert pickle.dumps(accumulator) == pickle.dumps(expected)
 
 
 @pytest.mark.parametrize("error", [0.02, 0.1, 0.5])

@@ -324,7 +324,9 @@ def test_keys_and_values_of_every_class(tmp_path: Path) -> None:
     numbered = fixed | "number" >> beam.Map(lambda pair: (type(pair[1]).__name__, 1))
     numbered | "sum" >> beam.CombinePerKey(sum) | "out sum" >> beam.io.Write(CallSink(lambda epoch, rows: None))
     numbered | "quantiles" >> beam.ApproximateQuantiles.PerKey(3, key=lambda number: -number)
-    numbered | "unique" >> beam.ApproximateUnique.PerKey(16)
+    # Sessions with several panes are combined key by key.
+    panes = numbered | "panes" >> beam.WindowInto(window.Sessions(30), early, mode.ACCUMULATING)
+    panes | "unique" >> beam.ApproximateUnique.PerKey(16)
     numbered | "most" >> beam.CombinePerKey(max)
     fixed | "look up" >> beam.Map(
         lambda pair, values: (pair, values), beam.pvalue.AsList(fixed | "side" >> beam.Values())

@@ -32,6 +32,7 @@ def pipeline(pipeline):
     windowed | "Earliest" >> beam.combiners.Earliest.PerKey()
     windowed | "Present" >> beam.CombinePerKey(beam.combiners.CountNonNullCombineFn())
     windowed | "Distinct" >> beam.CombinePerKey(beam.combiners.CountDistinctCombineFn())
+    windowed | "Sketch" >> stats.ApproximateUnique.PerKey(size=16)
     windowed | "List" >> beam.CombinePerKey(beam.combiners.ToListCombineFn())
     windowed | "Count" >> beam.combiners.Count.PerKey()
     given = pipeline | "Given" >> beam.Create([("a", number) for number in range(100)])
@@ -49,6 +50,7 @@ STEPS = (
     "Earliest",
     "Present",
     "Distinct",
+    "Sketch",
     "List",
     "Count",
 )
