@@ -92,20 +92,33 @@ def _require_sure(vector: Vector) -> Vector:
 
 def _element_shape(node: FieldOf | ItemOf, view: BatchView) -> ValueSchema:
     if isinstance(node, ItemOf):
-        return item(view.shape, node)
+        return item(view, node)
     if (shape := field_in(view.shape, node.name)) is None:
         raise Unable(f"the elements have no column {node.name!r}")
     return shape
 
 
-def item(shape: ValueSchema, node: ItemOf) -> ValueSchema:
-    """The shape of an item of values of a shape. Raises `Unable`."""
+def item(view: BatchView, node: ItemOf) -> ValueSchema:
+    """The shape of an item of the elements; a field of a struct becomes a column of the view. Raises `Unable`."""
+    shape, column = view.shape, None
     for step in node.path:
         inner = _step(shape, step)
         if inner is None:
-            raise Unable(f"the elements have no column {expression_text(node)}")
+            column = _field_of_structs(view.column(shape), step) if isinstance(shape, Single) else None
+            if column is None:
+                raise Unable(f"the elements have no column {expression_text(node)}")
+            inner = Single(view.add(column))
         shape = inner
+    # A list within a dict is one object, however often it is returned.
+    require(column is None or not pa.types.is_nested(column.type), f"{expression_text(node)} may be changed")
     return shape
+
+
+def _field_of_structs(column: pa.Array, step: str | int | Attribute) -> pa.Array | None:
+    """A field of dicts; None if there is no such field, or if one of the dicts is None."""
+    kind = column.type
+    is_there = pa.types.is_struct(kind) and isinstance(step, str) and step in (field.name for field in kind)
+    return pc.struct_field(column, kind.get_field_index(step)) if is_there and not column.null_count else None
 
 
 def _step(shape: ValueSchema, step: str | int | Attribute) -> ValueSchema | None:
@@ -187,7 +200,7 @@ _FUNCTIONS: Mapping[str, _Function] = {
     "endswith": text(pc.ends_with, "bool", False),
     "contains": text(pc.match_substring, "bool", False),
     "replace": text(replaced, "str", False),
-    "length": text(length, "int", False),
+    "length": length,
     "micros": micros,
     "timestamp": seconds,
     "cast_int": to_int,

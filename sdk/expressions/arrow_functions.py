@@ -562,6 +562,9 @@ def stripped(values: pa.Array) -> pa.Array:
     return pc.ascii_trim(values, _ASCII_SPACE)
 
 
-def length(values: pa.Array) -> pa.Array:
-    """The number of characters."""
-    return pc.utf8_length(values).cast(pa.int64())
+def length(operand: Vector) -> Vector:
+    """The number of characters, or of the items of lists."""
+    kind, types = operand.values.type, pa.types
+    if operand.kind == "other" and (types.is_list(kind) or types.is_large_list(kind)):
+        return strict("int", pc.list_value_length(operand.values).cast(pa.int64()), operand)
+    return text(lambda values: pc.utf8_length(values).cast(pa.int64()), "int", False)(operand)

@@ -159,7 +159,7 @@ def _refuse_shared(value: Value, view: BatchView) -> None:
 
     used_columns: set[int] = set()
     for each in _items(value):
-        shape = item(view.shape, each)
+        shape = item(view, each)
         if not isinstance(shape, (Single, Instant)) or pa.types.is_nested(view.column(shape).type):
             if used_columns.intersection(shape.columns()):
                 raise Unable("two parts of what the function returns are the same object")

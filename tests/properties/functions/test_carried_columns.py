@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,11 +19,16 @@ from hypothesis import strategies as st
 import headrace as beam
 from headrace import col
 from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.sdk.expressions.batch_view import BatchView, Unable
+from headrace.sdk.expressions.element_schema import shape_of_rows
+from headrace.sdk.expressions.udf_translation import translate_function
+from headrace.sdk.functions.arguments import bind
 from headrace.sdk.io.columns.tables import to_dicts
 from headrace.testing.test_pipeline import TestPipeline
 from headrace.testing.util import assert_that
 from tests.depth import examples
 
+LATER = datetime(2024, 5, 1, tzinfo=UTC)
 NUMBERS = st.integers(-5, 5)
 TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "list": (pa.list_(pa.int64()), st.lists(NUMBERS | st.none(), max_size=3)),
@@ -31,7 +37,7 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "lists": (pa.list_(pa.list_(pa.date32())), st.lists(st.lists(st.just(date(2024, 2, 29)), max_size=2), max_size=2)),
     "struct": (
         pa.struct({"x": pa.int32(), "at": pa.timestamp("us", "UTC")}),
-        st.fixed_dictionaries({"x": NUMBERS | st.none(), "at": st.just(datetime(2024, 5, 1, tzinfo=UTC))}),
+        st.fixed_dictionaries({"x": NUMBERS | st.none(), "at": st.sampled_from([LATER, LATER.replace(day=2)])}),
     ),
     "map": (pa.map_(pa.string(), pa.decimal128(9, 2)), st.lists(st.just(("a", Decimal("1.50"))), max_size=2)),
     "time": (pa.time64("us"), st.times()),
@@ -44,6 +50,10 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "selected": lambda rows: rows | beam.Select("carried", twice=col.number * 2),
     "paired": lambda rows: rows | beam.Map(lambda row: (row["number"], row["carried"])),
     "looked at": lambda rows: rows | beam.Map(lambda row: str(row["carried"])),
+    "field": lambda rows: rows | beam.Map(lambda row: (row["number"], row["carried"]["x"])),
+    "number of items": lambda rows: rows | beam.Map(lambda row: (row["key"], len(row["carried"]))),
+    "few items": lambda rows: rows | beam.Filter(lambda row: len(row["carried"]) < 2),
+    "later": lambda rows: rows | beam.Filter(lambda row: row["carried"]["at"] > LATER),
     "grouped": lambda rows: rows | beam.Map(lambda row: (row["key"], row["carried"])) | beam.GroupByKey() | _sorted(),
     "listed": lambda rows: rows | beam.Map(lambda row: (row["key"], row["carried"])) | _lists() | _sorted(),
     "rows grouped": lambda rows: rows | beam.GroupBy("key") | _sorted(),
@@ -95,7 +105,7 @@ def outcome(read: Callable[[Any], Any], way: str) -> object:
     return sorted(found)
 
 
-@settings(max_examples=examples(25, 1_000), deadline=None)
+@settings(max_examples=examples(30, 1_000), deadline=None)
 @given(tables(), st.sampled_from(sorted(WAYS)))
 def test_what_is_carried_as_columns_is_what_is_carried_one_by_one(table: pa.RecordBatch, way: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -120,3 +130,49 @@ def test_a_carried_column_is_written_as_it_was_read(tmp_path: Path, name: str, m
     assert pq.read_table(path).equals(
         pq.read_table(tmp_path / "in.parquet").filter(pa.array([True, True, False, True]))
     )
+
+
+WHERE = {"x": 1, "at": LATER, "tags": ["a"], "in": {"y": 2.5}}
+NESTED = pa.record_batch(
+    {
+        "where": pa.array([WHERE, {**WHERE, "x": None, "tags": None}]).slice(1),
+        "tags": pa.array([["a"], [None, "b"]]).slice(1),
+        "maybe": pa.array([None, {"x": 1}]).slice(0, 1),
+    }
+)
+BY_COLUMN = [
+    lambda row: row["where"]["x"],
+    lambda row: (row["where"]["at"], row["where"]["in"]["y"] + 1, len(row["tags"])),
+    lambda row: row["where"].get("x"),
+    lambda row: (row["where"], row["tags"]),
+]
+ONE_BY_ONE = [
+    lambda row: row["where"]["tags"],
+    lambda row: row["where"]["none"],
+    lambda row: row["where"].x,
+    lambda row: row["maybe"]["x"],
+    lambda row: len(row["where"]),
+    lambda row: (row["where"], row["where"]),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BY_COLUMN)))
+def test_what_is_taken_of_nested_columns(number: int) -> None:
+    assert _by_column(BY_COLUMN[number]) == repr(list(map(BY_COLUMN[number], to_dicts(NESTED))))
+
+
+@pytest.mark.parametrize("number", range(len(ONE_BY_ONE)))
+def test_what_of_nested_columns_is_left_to_python(number: int) -> None:
+    with pytest.raises(Unable):
+        _by_column(ONE_BY_ONE[number])
+
+
+def _by_column(function: Callable[[Any], Any]) -> str:
+    shape = shape_of_rows(NESTED, as_rows=False)
+    through = translate_function(function, bind(function, (), {}))
+    assert through is not None
+    assert shape is not None
+    view = BatchView(
+        NESTED, np.zeros(NESTED.num_rows, np.int64), shape, lambda: pytest.fail("windows are not asked for")
+    )
+    return repr(view.result(through.on_columns(view)).values)
