@@ -165,6 +165,8 @@ class BaseInjector:
     max_delay: int | None = None
     record_ids: bool = False
     id_slack: int = 3_600_000_000
+    is_bounded: bool = False
+    """Whether the input ends, and has no watermark before, so that results come at its end."""
 
     @property
     def position_kind(self) -> str:

@@ -255,8 +255,13 @@ class InlineComputation:
     """See `Computation`."""
 
     @property
+    def sends_sums(self) -> bool:
+        """Whether it sends sums of records and the like: a few numbers for each key and window of a bundle."""
+        return False
+
+    @property
     def is_pure(self) -> bool:
-        """Whether equal bundles have equal outputs and no side effects, so that several tasks may run a bundle."""
+        """Whether it calls no function of the program for a record: it is quick, and has no side effects."""
         return False
 
     def setup(self) -> None:

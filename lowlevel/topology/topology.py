@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
 from headrace.lowlevel.errors import TopologyError
-from headrace.lowlevel.injectors.injector import INJECTOR_HOOKS, Injector
+from headrace.lowlevel.injectors.injector import INJECTOR_HOOKS, BaseInjector, Injector
 from headrace.lowlevel.records.record import KeyExtractor
 from headrace.lowlevel.sinks.sink import SINK_HOOKS, SINK_PROTOCOLS, Sink
 from headrace.lowlevel.topology.computation import (
@@ -215,6 +215,25 @@ class Topology:
                 for other in self._reached_inline(name):
                     streams |= self.inlines[other].outputs
         return streams
+
+    def sums_bounded_input(self) -> bool:
+        """Whether all input is bounded, and reaches keyed computations and sinks as sums and the like only.
+
+        These are kept until the input ends, however many epochs there are before. What makes sums of records must be
+        quick: False if a function of the program is called for each record.
+        """
+        if not all(isinstance(injector, BaseInjector) and injector.is_bounded for injector in self.injectors.values()):
+            return False
+        records = set(self.injectors)
+        for name in self.inline_order():
+            inline = self.inlines[name]
+            if not records & inline.inputs:
+                continue
+            if not inline.computation.is_pure:
+                return False
+            records |= frozenset() if inline.computation.sends_sums else inline.outputs
+        readers = [set(node.inputs) for node in self.keyed.values()]
+        return not any(records & inputs for inputs in (*readers, {stream for stream, _ in self.sinks.values()}))
 
     def id_slacks(self) -> dict[str, int]:
         """Stream -> how long ids of its records are kept, microseconds of event time.

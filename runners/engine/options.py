@@ -30,6 +30,8 @@ _MOST_AT_ONCE = 4.0
 """Largest factor by which one epoch may suggest a larger or a smaller size."""
 USUAL = 1_000_000
 """The default number of records of an epoch."""
+_FIRST_OF_SUMS = 16_000_000
+"""The same for the first epoch of bounded input of which tasks keep sums and the like only."""
 _QUICK_SECONDS = 2.0
 """Longest time that an epoch of more than `USUAL` records should take, …"""
 _WAITING_SECONDS = 15.0
@@ -220,7 +222,8 @@ class RunOptions:
     """Approximate number of records that an injector may contribute to one epoch, which bounds memory and the work
     that a crash may lose. None: one million, or up to four million that should take at most two seconds and of which
     tasks hold at most half a million at once, or partial sums of them; in bounded input, which gives no result before
-    its end, up to 64 million that should take at most 15 seconds and of which tasks hold a million."""
+    its end, up to 64 million that should take at most 15 seconds and of which tasks hold a million, and at first up to
+    16 million if `Topology.sums_bounded_input`."""
     latency_aim: float | None = option_field(EngineOptions.latency_aim)
     """Seconds from the arrival of a record until its result should be available. An epoch then has as many records as
     can be processed in half of this time, at least 1,000 and at most `max_records_per_epoch` (one million if that is
@@ -255,12 +258,15 @@ class RunOptions:
     drop_pending: Collection[str] = option_field(EngineOptions.drop_pending)
     """Names of computations whose pending productions may be dropped without delivery."""
 
-    def epoch_size(self) -> Size:
-        """Return a new object that chooses the sizes of epochs by these options."""
+    def epoch_size(self, sums: bool = False) -> Size:
+        """Return a new object that chooses the sizes of epochs by these options.
+
+        `sums`: see `Topology.sums_bounded_input`.
+        """
         most = self.max_records_per_epoch
         if self.latency_aim is not None:
             return EpochSize.of(self.latency_aim, USUAL if most is None else most)
-        return CheapSize() if most is None else FixedSize(most)
+        return CheapSize(_FIRST_OF_SUMS if sums else USUAL) if most is None else FixedSize(most)
 
     @property
     def consent(self) -> Consent:

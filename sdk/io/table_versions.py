@@ -78,6 +78,7 @@ class TableInjector(BaseInjector, ABC, Generic[FileT]):
 
     def __init__(self, versions: VersionRange) -> None:
         self.max_delay = versions.max_delay
+        self.is_bounded = self.max_delay is None and not versions.continuous
         self._versions, self._interval = versions, versions.interval
         self._looked = float("-inf")
         self._known: tuple[int | None, bool, list[FileT]] | None = None

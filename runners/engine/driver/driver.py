@@ -70,7 +70,8 @@ class Driver:
         self._activity = Activity(journal.generation, topology.keyed)
         self._activity.running_step = executor.running_step
         self._recovery = Recovery(journal, self._hooks, self._changes, executor.parallelism, self._activity)
-        self._planner = Planner(executor, clock, options, self._hooks, self._changes.wakeup, self._activity)
+        sums = topology.sums_bounded_input()
+        self._planner = Planner(executor, clock, options, self._hooks, self._changes.wakeup, self._activity, sums)
         self._snapshots = SnapshotSchedule(executor.snapshots)
         self._ahead: set[str] = set()
         """Streams of which a timestamp of the far future was named."""

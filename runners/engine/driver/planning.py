@@ -50,10 +50,11 @@ class Planner:
         hooks: Hooks,
         wakeup: Wakeup,
         activity: Activity | None = None,
+        sums: bool = False,
     ) -> None:
         self._activity = activity or Activity(1)
         self._executor, self._clock, self._options, self._hooks, self._wakeup = executor, clock, options, hooks, wakeup
-        self.size = options.epoch_size()
+        self.size = options.epoch_size(sums)
         self._simulated: int | None = None
         """The wall clock that injectors state, microseconds UTC; None if no injector states one."""
 

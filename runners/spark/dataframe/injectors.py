@@ -302,6 +302,7 @@ class FrameInjector(BaseInjector):
 
     def __init__(self, frame: DataFrame, store: ObjectStorage, folder: str, wanted: DataFrameInjector) -> None:
         self.max_delay = wanted.max_delay
+        self.is_bounded = self.max_delay is None
         self._frame = frame
         self._store = store
         self._folder = folder

@@ -254,6 +254,7 @@ class FileInjector(BaseInjector):
         self._objects = SourceObjects.in_memory()
         self._list: tuple[str, list[MatchedFile]] | None = None
         """The files of the object that a position names."""
+        self.is_bounded = reading.max_delay is None
         self._whole_pattern = absolute(reading.pattern)
         self._is_said = False
         self._compared: set[UnreadFile] = set()

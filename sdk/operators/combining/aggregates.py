@@ -254,6 +254,11 @@ class Reducers:
         """Indices of the parts that keep a column, ascending."""
         return tuple(place for place, part in enumerate(self.parts) if part.looks_at_values)
 
+    @property
+    def keep_numbers(self) -> bool:
+        """Whether each part keeps a single value of a group, or none."""
+        return all(isinstance(part, Reducer) for part in self.parts)
+
     def reduced(self, groups: Numbers, count: int, columns: Sequence[pa.Array]) -> list[pa.Array]:
         """See `ColumnReducer.reduced`; `columns` and the result have one column for each index of `kept`."""
         parts = [self.parts[place] for place in self.kept]

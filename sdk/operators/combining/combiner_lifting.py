@@ -138,6 +138,11 @@ class LiftedCombine(RunsCombiner, InlineComputation):
         self._taken = ColumnCounts()
 
     @property
+    def sends_sums(self) -> bool:
+        """See `InlineComputation`."""
+        return self._reducers is not None and self._reducers.keep_numbers
+
+    @property
     def is_pure(self) -> bool:
         """Whether the engine combines the elements without calls of the CombineFn."""
         return self._reducers is not None

@@ -139,6 +139,11 @@ class SessionLifting(RunsCombiner, InlineComputation):
         self._taken = ColumnCounts()
 
     @property
+    def sends_sums(self) -> bool:
+        """See `InlineComputation`."""
+        return self._reducers.keep_numbers
+
+    @property
     def is_pure(self) -> bool:
         """See `InlineComputation`: the engine combines in place of the CombineFn."""
         return True

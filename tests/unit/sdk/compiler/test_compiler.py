@@ -279,3 +279,34 @@ def test_records_are_counted_as_elements_also_where_they_are_combined_before_the
     places = pipeline.topology().inlines.values()
     assert any(isinstance(place.computation, LiftedCombine) for place in places), "the combiner is not lifted"
     assert pipeline.run().counters["Sum"]["records"] == 3
+
+
+def _read(pipeline, **options):
+    return pipeline | beam.io.ReadFromParquet("rows.parquet", validate=False, timestamp="at", **options)
+
+
+def _summed(rows, combine=sum):
+    pairs = rows | beam.Map(lambda row: (row["key"], row["value"])) | beam.WindowInto(window.FixedWindows(60))
+    return pairs | "sum" >> beam.CombinePerKey(combine)
+
+
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        (lambda p: _summed(_read(p)), True),
+        (lambda p: _summed(_read(p), beam.combiners.MeanCombineFn()), True),
+        (lambda p: _summed(_read(p)) | beam.GroupByKey(), True),
+        (lambda p: _read(p) | beam.GroupBy("key").aggregate_field("value", max, "most"), True),
+        (lambda p: _summed(_read(p, max_delay=5)), False),
+        (lambda p: _summed(_read(p, continuous=True, max_delay=5)), False),
+        (lambda p: _summed(_read(p), beam.combiners.ToListCombineFn()), False),
+        (lambda p: _summed(_read(p), lambda values: sum(values)), False),
+        (lambda p: _summed(_read(p) | "called" >> beam.Map(print)), False),
+        (lambda p: _read(p) | beam.Map(lambda row: (row["key"], row["value"])) | beam.GroupByKey(), False),
+        (lambda p: (rows := _read(p), _summed(rows), rows | beam.io.Write(CallSink(nothing))), False),
+        (lambda p: (_summed(_read(p)), p | TestStream() | beam.Map(str)), False),
+    ],
+    ids=["sums", "means", "chain", "fields", "delay", "continuous", "lists", "function", "called", "grouped", "sink", "stream"],
+)
+def test_bounded_input_of_which_only_sums_are_kept(build, expected):
+    assert topology_of(build).sums_bounded_input() is expected
