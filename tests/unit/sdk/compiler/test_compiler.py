@@ -306,7 +306,7 @@ def _summed(rows, combine=sum):
         (lambda p: (rows := _read(p), _summed(rows), rows | beam.io.Write(CallSink(nothing))), False),
         (lambda p: (_summed(_read(p)), p | TestStream() | beam.Map(str)), False),
     ],
-    ids=["sums", "means", "chain", "fields", "delay", "continuous", "lists", "function", "called", "grouped", "sink", "stream"],
+    ids=["sum", "mean", "chain", "row", "delay", "endless", "list", "call", "called", "group", "sink", "stream"],
 )
 def test_bounded_input_of_which_only_sums_are_kept(build, expected):
     assert topology_of(build).sums_bounded_input() is expected
