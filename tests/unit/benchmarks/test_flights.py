@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import cast
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import flights as benchmark
@@ -46,6 +47,14 @@ def test_ours_gives_what_pandas_gives_by_column(
 def test_duckdb_gives_what_pandas_gives(query: Query, data: Flights) -> None:
     expected = canonical(query, run_pandas(query, data))
     assert difference(query, expected, canonical(query, SYSTEMS["DuckDB"](query, data))) is None
+
+
+def test_the_flight_that_ends_a_stream_is_after_all_others_and_has_no_nulls(data: Flights) -> None:
+    *files, last = sorted(data.ended.iterdir())
+    assert [path.name for path in files] == [path.name for path in sorted(data.many.iterdir())]
+    [ending] = pq.read_table(last).to_pylist()
+    assert None not in ending.values()
+    assert ending["scheduled"].year > 2100 and ending["day"].year > 2100
 
 
 def test_flights_are_of_as_many_years_and_have_nulls_where_they_are_not_known(data: Flights) -> None:
