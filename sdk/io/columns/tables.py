@@ -146,6 +146,7 @@ _ALIKE: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bo
     (is_text, is_text),
     (_is_binary, _is_binary),
     (pa.types.is_timestamp, pa.types.is_timestamp),
+    (pa.types.is_decimal128, pa.types.is_decimal128),
 )
 """Pairs of types whose columns Arrow casts as it converts Python values; it refuses at least the same values."""
 
@@ -166,8 +167,23 @@ def _column(shape: ValueSchema, table: pa.RecordBatch) -> pa.Array | None:
         return column.cast(pa.float64())
     if kind in (pa.string(), pa.large_string()):
         return column.cast(pa.string())
+    if types.is_decimal128(kind) and kind.scale >= 0:
+        return column.cast(pa.decimal128(38, kind.scale))
+    if wider := _INFERRED.get(kind):
+        return column.cast(wider)
     is_inferred = kind in (pa.null(), pa.bool_(), pa.binary(), pa.date32(), pa.timestamp("us"), _INSTANT)
     return column if is_inferred else None
+
+
+_INFERRED = {
+    pa.large_binary(): pa.binary(),
+    pa.date64(): pa.date32(),
+    **{kind: pa.time64("us") for kind in (pa.time32("s"), pa.time32("ms"), pa.time64("us"))},
+    **{pa.duration(unit): pa.duration("us") for unit in ("s", "ms", "us")},
+    **{pa.timestamp(unit): pa.timestamp("us") for unit in ("s", "ms")},
+    **{pa.timestamp(unit, "UTC"): _INSTANT for unit in ("s", "ms")},
+}
+"""Type -> the type that Arrow infers from the Python values of its columns."""
 
 
 def _of_values(values: Sequence[object], schema: pa.Schema | None, is_open: bool, is_inferred: bool) -> pa.Table:

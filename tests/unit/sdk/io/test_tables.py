@@ -29,8 +29,22 @@ COLUMNS = pa.record_batch(
         "instant": pa.array([1, 2], pa.timestamp("us", "UTC")),
         "flag": pa.array([True, None]),
         "nothing": pa.nulls(2),
+        "price": pa.array([Decimal("1.50"), None], pa.decimal128(9, 2)),
+        "whole": pa.array([Decimal(7), Decimal(10**20)], pa.decimal128(21, 0)),
+        "seconds": pa.array([1, None], pa.timestamp("s")),
+        "milliseconds": pa.array([1, 2], pa.timestamp("ms", "UTC")),
+        "bytes": pa.array([b"a", None], pa.large_binary()),
     }
 )
+OTHERS = {
+    kind: pa.array([0, 86_400_000, None], pa.int64() if kind.bit_width == 64 else pa.int32()).view(kind)
+    for kind in (
+        pa.date64(),
+        *map(pa.duration, ("s", "ms", "us")),
+        *(pa.timestamp(unit, "UTC") for unit in ("s", "ms")),
+    )
+} | {pa.time32("s"): pa.array([7, None], pa.int32()).view(pa.time32("s"))}
+"""Columns that are not those of rows, by type."""
 
 
 def columns(table=COLUMNS, as_rows=False):
@@ -64,11 +78,19 @@ def test_timestamps_become_instants():
 
 
 @pytest.mark.parametrize(
-    "column", [pa.array([5], pa.uint64()), pa.array([[1]]), pa.array([1], pa.timestamp("s"))], ids=str
+    "column",
+    [
+        pa.array([5], pa.uint64()),
+        pa.array([[1]]),
+        pa.array([1], pa.timestamp("s")),
+        pa.array([Decimal(100)], pa.decimal128(4, -2)),
+        *OTHERS.values(),
+    ],
+    ids=str,
 )
-def test_other_columns_go_by_their_values(column):
+def test_other_columns_are_those_of_their_values(column):
     table = pa.record_batch({"x": column})
-    batch = ColumnBatch(table, np.zeros(1, np.int64), Fields(("x",), (Single(0),), FieldsKind.DICT))
+    batch = ColumnBatch(table, np.zeros(len(column), np.int64), Fields(("x",), (Single(0),), FieldsKind.DICT))
     assert table_of(batch).equals(table_of(plain(batch)))
 
 
