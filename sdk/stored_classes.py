@@ -3,7 +3,7 @@
 What reads a checkpoint comes here by itself for a name that nobody has registered yet: see `headrace.stored`.
 """
 
-from headrace.sdk.combinefns import composite, exact_sums, numeric, unique_sketch
+from headrace.sdk.combinefns import composite, exact_sums, numeric, quantile_sketch, unique_sketch
 from headrace.sdk.expressions import element_schema, join_keys
 from headrace.sdk.functions import changelog
 from headrace.sdk.io import dead_letters, timestamps
@@ -17,12 +17,12 @@ from headrace.sdk.operators.combining import (
     combine_buffer,
     list_reducers,
     moment_reducers,
+    quantile_reducer,
     session_lifting,
     sketch_reducers,
 )
 from headrace.sdk.operators.side_inputs import gate_inputs
 from headrace.sdk.splittable import offset_range
-from headrace.sdk.transforms.aggregation import approximate_quantiles
 from headrace.sdk.transforms.util import group_into_batches
 from headrace.sdk.triggers import trigger
 from headrace.sdk.userstate import timers
@@ -30,7 +30,6 @@ from headrace.sdk.windows import bounded, slices, windowing
 
 MODULES = (
     aggregates,
-    approximate_quantiles,
     bounded,
     changelog,
     combine_buffer,
@@ -50,6 +49,8 @@ MODULES = (
     offset_range,
     panes,
     parquet_source,
+    quantile_reducer,
+    quantile_sketch,
     record,
     row,
     session_lifting,

@@ -1,11 +1,9 @@
 """Exports, under the module name of Beam, approximate counts and quantiles, and variances."""
 
+from headrace.sdk.combinefns.quantile_sketch import ApproximateQuantilesCombineFn
 from headrace.sdk.combinefns.unique_sketch import ApproximateUniqueCombineFn
 from headrace.sdk.combinefns.variance import StandardDeviationFn, VarianceFn
-from headrace.sdk.transforms.aggregation.approximate_quantiles import (
-    ApproximateQuantiles,
-    ApproximateQuantilesCombineFn,
-)
+from headrace.sdk.transforms.aggregation.approximate_quantiles import ApproximateQuantiles
 from headrace.sdk.transforms.aggregation.approximate_unique import ApproximateUnique
 
 __all__ = [

@@ -17,6 +17,8 @@ from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 
 Numbers = NDArray[np.int64]
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
+_SMALL = 1 << 16
+"""Number of groups up to which their numbers fit into 16 bits, which NumPy sorts by radix."""
 _SPARSE = 4
 """If group numbers exceed this many times the number of rows, they are made dense by sorting, else by a table."""
 
@@ -124,6 +126,15 @@ def first_indices(numbers: Numbers, count: int) -> Numbers:
     indices = np.empty(count, np.int64)
     indices[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
     return indices
+
+
+def order_by_group(groups: Numbers, count: int) -> Numbers:
+    """The indices of the rows, group after group, in their order within each group: int64.
+
+    >>> order_by_group(np.array([1, 0, 1]), 2).tolist()
+    [1, 0, 2]
+    """
+    return np.argsort(groups.astype(np.uint16) if count <= _SMALL else groups, kind="stable")
 
 
 ENCODED = pa.large_binary()

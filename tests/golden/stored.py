@@ -28,6 +28,7 @@ from headrace.runners.beam.windowings import BeamWindow
 from headrace.sdk.combinefns.composite import GlobalWindowMark
 from headrace.sdk.combinefns.exact_sums import ExactSum
 from headrace.sdk.combinefns.numeric import _Nothing
+from headrace.sdk.combinefns.quantile_sketch import QuantileSketch, _Ranked
 from headrace.sdk.combinefns.unique_sketch import UniqueSketch
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Fired, Instant, OrNone
 from headrace.sdk.expressions.join_keys import JoinKey
@@ -56,11 +57,11 @@ from headrace.sdk.operators.combining.list_reducers import (
     TopReducer,
 )
 from headrace.sdk.operators.combining.moment_reducers import VarianceReducer
+from headrace.sdk.operators.combining.quantile_reducer import QuantileReducer
 from headrace.sdk.operators.combining.session_lifting import SessionParts
 from headrace.sdk.operators.combining.sketch_reducers import UniqueReducer
 from headrace.sdk.operators.side_inputs.gate_inputs import SideView, SideWatermark
 from headrace.sdk.splittable.offset_range import OffsetRange
-from headrace.sdk.transforms.aggregation.approximate_quantiles import QuantileSketch, _Ranked
 from headrace.sdk.transforms.util.group_into_batches import ShardedKey
 from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.userstate import timers as timedomain
@@ -143,6 +144,7 @@ INSTANCES: Mapping[str, object] = {
     "PaneInfo": PANE,
     "PaneInfoTiming": PaneInfoTiming.LATE,
     "PaneShape": Fired(Single(0), 1, 2, PANE),
+    "QuantileReducer": QuantileReducer(5, is_reversed=True, k=200),
     "RankedValue": _Ranked(1, "a"),
     "ReadFailure": FAILURE,
     "ReadableFile": ReadableFile(FileMetadata("/in", 7), "gzip"),

@@ -36,6 +36,7 @@ from headrace.sdk.combinefns.numeric import (
     MinFn,
     SumFn,
 )
+from headrace.sdk.combinefns.quantile_sketch import ApproximateQuantilesCombineFn
 from headrace.sdk.combinefns.unique_sketch import ApproximateUniqueCombineFn
 from headrace.sdk.combinefns.variance import StandardDeviationFn, VarianceFn
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
@@ -50,6 +51,7 @@ from headrace.sdk.operators.combining.list_reducers import (
 )
 from headrace.sdk.operators.combining.moment_reducers import VarianceReducer
 from headrace.sdk.operators.combining.ordered_columns import is_ordered, of_unscaled, order_codes, unscaled
+from headrace.sdk.operators.combining.quantile_reducer import QuantileReducer
 from headrace.sdk.operators.combining.sketch_reducers import UniqueReducer
 from headrace.sdk.operators.combining.value_columns import ElementColumns, widest
 
@@ -360,6 +362,8 @@ def _reducer(combine: object) -> ColumnReducer | None:
         return TopReducer(cast(int, number), bool(least)) if key is None else None
     if type(combine) is ApproximateUniqueCombineFn:
         return UniqueReducer(combine.lg_size)
+    if type(combine) is ApproximateQuantilesCombineFn:
+        return QuantileReducer(*combine.settings) if combine.is_plain else None
     if type(combine) in (VarianceFn, StandardDeviationFn):
         return VarianceReducer(type(combine) is StandardDeviationFn, cast(VarianceFn, combine).population)
     return _REDUCERS.get(type(combine))

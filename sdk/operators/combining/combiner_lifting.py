@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
-from headrace.lowlevel.columnar.key_columns import Numbers, dense, is_key_column, numbered
+from headrace.lowlevel.columnar.key_columns import Numbers, dense, is_key_column, numbered, order_by_group
 from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named
@@ -32,8 +32,6 @@ from headrace.sdk.windows.windowing import Windowing
 
 _LEAST = 4
 """Average number of elements in a group from which on sorting by group is faster."""
-_SMALL = 1 << 16
-"""Number of groups up to which their numbers fit into 16 bits, which NumPy sorts by radix."""
 MOST_GROUPS = 100_000
 """Number of groups from which on accumulators are sent before the end of the bundle."""
 MOST_VALUES = 50_000
@@ -79,18 +77,13 @@ def grouped_batches(batch: ColumnBatch, slices: Slices) -> list[GroupedBatch] | 
 def _cut(
     batch: ColumnBatch, key: ValueSchema, value: ValueSchema, groups: Numbers, starts: Sequence[int]
 ) -> list[GroupedBatch]:
-    order = _order(groups, len(starts))
+    order = order_by_group(groups, len(starts))
     values = value.values(batch.table.take(of_numbers(order)))
     stops = np.cumsum(np.bincount(groups, minlength=len(starts)))
     firsts = order[stops - np.diff(stops, prepend=0)]
     keys = key.values(batch.table.take(of_numbers(firsts)))
     found = zip(keys, starts, batch.times[firsts].tolist(), [0, *stops.tolist()], stops.tolist(), strict=False)
     return [GroupedBatch(one, start, time, values[first:stop]) for one, start, time, first, stop in found]
-
-
-def _order(groups: Numbers, count: int) -> Numbers:
-    """Indices of the rows, group after group: int64; the sort is stable."""
-    return np.argsort(groups.astype(np.uint16) if count <= _SMALL else groups, kind="stable")
 
 
 def liftable(windowing: Windowing, form: GroupingInputForm = GroupingInputForm.PLAIN) -> bool:

@@ -17,7 +17,7 @@ from headrace.lowlevel.code_pickling import dumps
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.coders.key_classes import identity_of
 from headrace.lowlevel.columnar.arrow_arrays import lists_of_one, numbers_in, of_numbers, owners_of_items, to_list
-from headrace.lowlevel.columnar.key_columns import Numbers, first_indices, is_key_column, numbered
+from headrace.lowlevel.columnar.key_columns import Numbers, first_indices, is_key_column, numbered, order_by_group
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
@@ -65,7 +65,7 @@ class ListReducer(Keeping):
     def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
         """See `ColumnReducer`."""
         owners = owners_of_items(groups, kept)
-        return lists_by_owner(kept.flatten(), owners, count, np.argsort(owners, kind="stable"))
+        return lists_by_owner(kept.flatten(), owners, count, order_by_group(owners, count))
 
 
 @stored_as("TopReducer")
@@ -107,7 +107,7 @@ class SetReducer(Keeping):
 
     def _is_taken(self, values: pa.Array) -> bool:
         """Whether columns tell these values apart as accumulators do."""
-        return not _has_odd_floats(values)
+        return not has_odd_floats(values)
 
     def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
         """See `ColumnReducer`."""
@@ -276,7 +276,7 @@ def _counted(values: pa.Array, counts: Numbers) -> pa.Array:
     return _struct({"value": values, "count": of_numbers(counts)})
 
 
-def _has_odd_floats(values: pa.Array) -> bool:
+def has_odd_floats(values: pa.Array) -> bool:
     """Whether there are floats that Python's sets tell apart in another way: NaN and -0.0."""
     if not pa.types.is_floating(values.type):
         return False

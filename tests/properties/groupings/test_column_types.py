@@ -38,6 +38,7 @@ from headrace.sdk.combinefns.numeric import (
     MinFn,
     SumFn,
 )
+from headrace.sdk.combinefns.quantile_sketch import ApproximateQuantilesCombineFn
 from headrace.sdk.combinefns.unique_sketch import ApproximateUniqueCombineFn
 from headrace.sdk.combinefns.variance import StandardDeviationFn, VarianceFn
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
@@ -109,6 +110,8 @@ COMBINERS += [TopCombineFn(2), Smallest(3), Largest(0), ToListCombineFn(), ToSet
 COMBINERS += [
     CountDistinctCombineFn(),
     ApproximateUniqueCombineFn(16),
+    ApproximateQuantilesCombineFn(4),
+    ApproximateQuantilesCombineFn(3, reverse=True),
     EarliestCombineFn(),
     CountNonNullCombineFn(),
     VarianceFn(),

@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.records.column_batch import Single
+from headrace.sdk.combinefns.quantile_sketch import ApproximateQuantilesCombineFn, QuantileSketch
 from headrace.sdk.combinefns.unique_sketch import ApproximateUniqueCombineFn
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.combining.value_columns import ElementColumns
-from headrace.sdk.transforms.aggregation.approximate_quantiles import ApproximateQuantilesCombineFn, QuantileSketch
 from headrace.sdk.transforms.aggregation.approximate_unique import ApproximateUnique
 
 KEYS = st.one_of(st.integers(-50, 50), st.text(max_size=2), st.booleans(), st.none(), st.floats(0, 3).map(round))
@@ -92,7 +92,45 @@ def test_a_weight_stands_for_so_many_equal_values(pairs, count):
     assert (by_weight[0], by_weight[-1]) == (min(pairs)[0], max(pairs)[0])
 
 
-@pytest.mark.parametrize("kind", ["plain", "weighted", "by key"])
+def by_columns(combine_fn, values, owners, cuts):
+    """The accumulators of each owner's values, and the results, which columns give in parts."""
+    [reducer] = reducers_of(combine_fn).parts
+    count, owners = max(owners) + 1, np.array(owners)
+    lifted = reducer.lifted(ElementColumns(Single(0), [pa.array(values)]))
+    kept, groups = lifted[:0], owners[:0]
+    for begin, end in pairwise([0, *cuts, len(values)]):
+        part = reducer.reduced(owners[begin:end], count, lifted[begin:end])
+        present = np.isin(np.arange(count), owners[begin:end])
+        joined = pa.concat_arrays([kept, part.filter(pa.array(present))])
+        groups = np.concatenate([groups, np.flatnonzero(present)])
+        kept, groups = reducer.reduced(groups, count, joined), np.arange(count)
+    counts = np.bincount(owners)
+    return reducer.accumulators(kept, counts), reducer.results(kept, counts).to_pylist()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("cuts", [[], [4], [9000], [20_000]])
+def test_columns_discard_the_values_that_a_sketch_discards(cuts, reverse):
+    dice, total = random.Random(len(cuts)), 30_000
+    values, owners = (
+        [int(dice.gauss(0, 10_000)) for _ in range(total)],
+        [*range(3), *dice.choices(range(3), k=total - 3)],
+    )
+    combine_fn = ApproximateQuantilesCombineFn(30, reverse=reverse)
+    accumulators, results = by_columns(combine_fn, values, owners, cuts)
+    for owner, (accumulator, result) in enumerate(zip(accumulators, results, strict=True)):
+        parts = [
+            [value for value, each in zip(values[begin:end], owners[begin:end], strict=True) if each == owner]
+            for begin, end in pairwise([0, *cuts, total])
+        ]
+        expected = combine_fn.merge_accumulators(
+            [combine_fn.add_inputs(combine_fn.create_accumulator(), part) for part in parts]
+        )
+        assert result == combine_fn.extract_output(expected) == combine_fn.extract_output(accumulator)
+        assert accumulator.sizes() == expected.sizes() and accumulator.by_rank(False) == expected.by_rank(False)
+
+
+@pytest.mark.parametrize("kind", ["plain", "weighted", "by key", "columns"])
 def test_ranks_of_many_values_are_within_the_error(kind):
     dice, count, total = random.Random(7), 20, 30_000
     values = [int(dice.gauss(0, 1000)) for _ in range(total)]
@@ -100,7 +138,10 @@ def test_ranks_of_many_values_are_within_the_error(kind):
         count, key=(lambda value: value) if kind == "by key" else None, weighted=kind == "weighted"
     )
     elements = [(value, 2.5) for value in values] if kind == "weighted" else values
-    result = in_parts(combine_fn, elements, [1000, 20_000])
+    if kind == "columns":
+        [result] = by_columns(combine_fn, values, [0] * total, range(1000, total, 3000))[1]
+    else:
+        result = in_parts(combine_fn, elements, [1000, 20_000])
     ordered = sorted(values)
     assert (result[0], result[-1]) == (ordered[0], ordered[-1])
     for place, value in enumerate(result[1:-1], 1):
@@ -117,8 +158,8 @@ def test_the_error_is_as_asked_for():
 
 def test_results_are_the_same_in_every_process():
     code = (
-        "import random; from headrace.sdk.transforms.aggregation import approximate_quantiles;"
-        "Quantiles = approximate_quantiles.ApproximateQuantilesCombineFn;"
+        "import random; from headrace.sdk.combinefns import quantile_sketch;"
+        "Quantiles = quantile_sketch.ApproximateQuantilesCombineFn;"
         "values = [random.Random(7).gauss(0, 1) * n % 1 for n in range(30_000)];"
         "print(Quantiles(7).apply(values), Quantiles(7, weighted=True).apply([(v, 1 + v) for v in values]),"
         "Quantiles(7, key=str).apply(map(str, values)))"

@@ -22,11 +22,11 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.vectorized import computation
 from headrace.runners.engine import options, productions
 from headrace.runners.engine.driver import running_topology, signals
+from headrace.sdk.combinefns import quantile_sketch
 from headrace.sdk.io.files import write_to_files
 from headrace.sdk.io.text import line_ranges
 from headrace.sdk.operators.splittable import process_invoker
 from headrace.sdk.recording import recorded_step
-from headrace.sdk.transforms.aggregation import approximate_quantiles
 from headrace.sdk.userstate import state_spec
 from tests.pages import DOCS, ROOT
 from tests.publicapi import public_names
@@ -118,7 +118,7 @@ CHANGES = {
         f"{process_invoker.MOST_CLAIMS:,}, or a bundle of {process_invoker.BUNDLE_SECONDS:g} second"
     ),
     "unacknowledged rows of weak productions": f"{productions._MOST_BYTES >> 20} MiB",
-    "values for `ApproximateQuantiles`": f"{approximate_quantiles._EXACT:,}",
+    "values for `ApproximateQuantiles`": f"{quantile_sketch.EXACT:,}",
     "results recorded for a picture, of a step": f"{recorded_step.LIMIT:,} of each kind",
     "an object store that fails": f"{object_store.PATIENCE_SECONDS:g} seconds",
     "a signal": f"{signals.GRACE_SECONDS:g} seconds for the epoch, then {signals.LAST_SECONDS:g} for user code",

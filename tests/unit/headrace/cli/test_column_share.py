@@ -40,6 +40,7 @@ def pipeline(pipeline):
     windowed | "Present" >> beam.CombinePerKey(beam.combiners.CountNonNullCombineFn())
     windowed | "Distinct" >> beam.CombinePerKey(beam.combiners.CountDistinctCombineFn())
     windowed | "Sketch" >> stats.ApproximateUnique.PerKey(size=16)
+    windowed | "Quantiles" >> beam.ApproximateQuantiles.PerKey(5)
     windowed | "List" >> beam.CombinePerKey(beam.combiners.ToListCombineFn())
     windowed | "Count" >> beam.combiners.Count.PerKey()
     dear = rows | "Dear" >> beam.Filter(beam.col.price >= Decimal("0"))
@@ -64,6 +65,7 @@ STEPS = (
     "Present",
     "Distinct",
     "Sketch",
+    "Quantiles",
     "List",
     "Count",
 )

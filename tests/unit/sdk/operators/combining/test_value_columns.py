@@ -16,6 +16,7 @@ from headrace.lowlevel.time import Timestamp
 from headrace.sdk.combinefns.collecting import CountDistinctCombineFn, ToListCombineFn, TopCombineFn, ToSetCombineFn
 from headrace.sdk.combinefns.composite import SingleInputTupleCombineFn
 from headrace.sdk.combinefns.numeric import AnyFn, CountCombineFn, CountNonNullCombineFn, MaxFn, MeanCombineFn, SumFn
+from headrace.sdk.combinefns.quantile_sketch import ApproximateQuantilesCombineFn
 from headrace.sdk.combinefns.unique_sketch import ApproximateUniqueCombineFn
 from headrace.sdk.combinefns.variance import VarianceFn
 from headrace.sdk.operators.combining.aggregates import reducers_of
@@ -31,6 +32,7 @@ CASES = [
     *((combine, kind) for combine in (MaxFn(), TopCombineFn(2), ToListCombineFn(), ToSetCombineFn()) for kind in TYPES),
     *((CountCombineFn(), kind) for kind in [*TYPES, pa.list_(pa.int64())]),
     (AnyFn(), pa.bool_()),
+    *((ApproximateQuantilesCombineFn(3), kind) for kind in TYPES),
     *((combine, kind) for combine in (CountDistinctCombineFn(), ApproximateUniqueCombineFn(16)) for kind in TYPES),
     *((VarianceFn(), kind) for kind in [*NUMBERS, pa.bool_()]),
     *((CountNonNullCombineFn(), kind) for kind in [*TYPES, pa.list_(pa.int64())]),
