@@ -10,6 +10,7 @@ import ast
 import builtins
 import typing
 from collections.abc import Mapping, Sequence, Set
+from functools import reduce
 from types import FunctionType
 from typing import cast
 
@@ -258,8 +259,10 @@ class _Translator:
                 return Operation("negate", (self.node(operand),))
             case ast.UnaryOp(ast.Not(), operand):
                 return Operation("not", (self.truth(operand),))
-            case ast.Compare(left, [operator], [right]):
-                return self._compared(left, operator, right)
+            case ast.Compare(left, operators, operands):
+                # Each operand of a chain is computed once, which nobody can see of columns.
+                first, *others = map(self._compared, [left, *operands], operators, operands)
+                return reduce(lambda one, other: Operation("and", (one, other)), others, first)
             case ast.Call(ast.Name(name), [argument], []) if name in _CALLS:
                 return self._called(name, argument)
             case ast.Call(ast.Attribute(of, name), arguments, []):
@@ -317,9 +320,21 @@ class _Translator:
     def _compared(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Node:
         if isinstance(operator, (ast.Is, ast.IsNot)) and isinstance(right, ast.Constant) and right.value is None:
             return Operation("is_null" if isinstance(operator, ast.Is) else "is_not_null", (self.node(left),))
+        if isinstance(operator, (ast.In, ast.NotIn)):
+            found = Operation("isin", (self.node(left), Literal(self._members(right))))
+            return found if isinstance(operator, ast.In) else Operation("not", (found,))
         if type(operator) not in _COMPARISONS:
             raise _Untranslatable(right)
         return Operation(_COMPARISONS[type(operator)], (self.node(left), self.node(right)))
+
+    @staticmethod
+    def _members(tree: ast.expr) -> tuple[object, ...]:
+        """The constants of a tuple, list or set that is written out."""
+        if isinstance(tree, (ast.Tuple, ast.List, ast.Set)):
+            values = [each.value for each in tree.elts if isinstance(each, ast.Constant)]
+            if len(values) == len(tree.elts) and all(value is None or type(value) in CONSTANTS for value in values):
+                return tuple(values)
+        raise _Untranslatable(tree)
 
     def _constant(self, name: str) -> Literal | None:
         """The constant that a name from outside stands for; None for other names."""

@@ -69,6 +69,8 @@ OF_DICTS = [
     documented,
     lambda row: (row["number"] + SHARED, SHARED, row["word"] == LETTER),
     scaled(2),
+    lambda row: (1 < row["number"] < 4 <= row["number"], row["number"] in (1, None, 4)),
+    lambda row: row["word"] not in ["a", "B"],
 ]
 OF_ROWS = [
     lambda row: (row.word, row.number),
@@ -90,6 +92,7 @@ TRUTHS = [
     lambda row: row["number"] > 2 and row["share"] < 0.5,
     lambda row: (row["word"] is not None and row["word"].startswith("a")) or not row["share"],
     lambda row: row["number"] != 3,
+    lambda row: row["word"] in {"a", "ab"} or 0 < row["number"] <= 5,
 ]
 
 
@@ -196,7 +199,8 @@ NOT_SEEN = [
     lambda row: outer["number"],
     lambda row: row[-1],
     lambda row: row["number"] if row["word"] else 0,
-    lambda row: 1 < row["number"] < 3,
+    lambda row: row["word"] in (LETTER, "b"),
+    lambda row: LETTER in row["word"],
     lambda row: row["word"] and row["number"],
     lambda row: [row["word"]],
     lambda row: {**row},
