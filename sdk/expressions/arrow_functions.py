@@ -498,6 +498,20 @@ def either(is_and: bool, first: Vector, second: Vector) -> Vector:
     return Vector("bool", values, either_unsure(first.unsure, asked))
 
 
+def if_else(test: Vector, first: Vector, second: Vector) -> Vector:
+    """The first value where a condition is true, else the second: only one of them is asked."""
+    condition = truth(test)
+    is_alike = first.kind == second.kind != "other" and first.values.type == second.values.type
+    has_zone = first.kind == "aware" and (first.is_constant or second.is_constant)
+    require(is_alike and not has_zone and not condition.is_constant, f"{first.kind} or {second.kind} is no column")
+    asked = [
+        None if each.unsure is None else pc.and_(where, each.unsure)
+        for each, where in ((first, condition.values), (second, pc.invert(condition.values)))
+    ]
+    values = pc.if_else(condition.values, first.values, second.values)
+    return Vector(first.kind, values, either_unsure(condition.unsure, *asked))
+
+
 def negation(operand: Vector) -> Vector:
     """`not`."""
     condition = truth(operand)

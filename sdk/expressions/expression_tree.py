@@ -91,6 +91,7 @@ OPERATIONS: Mapping[str, OperationSource] = {
     "and": OperationSource("(True if {} and {} else False)", "({} & {})", bool),
     "or": OperationSource("(True if {} or {} else False)", "({} | {})", bool),
     "not": OperationSource("(not {})", "(~{})", bool),
+    "if_else": OperationSource("({1} if {0} else {2})"),
     "is_null": OperationSource("({} is None)", gives=bool),
     "is_not_null": OperationSource("({} is not None)", gives=bool),
     "fill_null": OperationSource("(x if (x := {}) is not None else {})", "fill_null({}, {})"),

@@ -263,6 +263,8 @@ class _Translator:
                 # Each operand of a chain is computed once, which nobody can see of columns.
                 first, *others = map(self._compared, [left, *operands], operators, operands)
                 return reduce(lambda one, other: Operation("and", (one, other)), others, first)
+            case ast.IfExp(test, first, second):
+                return Operation("if_else", (self.truth(test), self.node(first), self.node(second)))
             case ast.Call(ast.Name(name), [argument], []) if name in _CALLS:
                 return self._called(name, argument)
             case ast.Call(ast.Attribute(of, name), arguments, []):

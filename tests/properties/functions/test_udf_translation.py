@@ -71,6 +71,9 @@ OF_DICTS = [
     scaled(2),
     lambda row: (1 < row["number"] < 4 <= row["number"], row["number"] in (1, None, 4)),
     lambda row: row["word"] not in ["a", "B"],
+    lambda row: (row["number"] if row["word"] else 0, 1 if row["share"] > 0.5 else -1),
+    lambda row: row["number"] // row["number"] if row["number"] else row["number"],
+    lambda row: row["word"].upper() if row["word"] is not None else "-",
 ]
 OF_ROWS = [
     lambda row: (row.word, row.number),
@@ -92,6 +95,7 @@ TRUTHS = [
     lambda row: row["number"] > 2 and row["share"] < 0.5,
     lambda row: (row["word"] is not None and row["word"].startswith("a")) or not row["share"],
     lambda row: row["number"] != 3,
+    lambda row: row["number"] if row["word"] is None else row["number"] - 4,
     lambda row: row["word"] in {"a", "ab"} or 0 < row["number"] <= 5,
 ]
 
@@ -198,7 +202,6 @@ NOT_SEEN = [
     lambda row: row["number"] + counted_up,
     lambda row: outer["number"],
     lambda row: row[-1],
-    lambda row: row["number"] if row["word"] else 0,
     lambda row: row["word"] in (LETTER, "b"),
     lambda row: LETTER in row["word"],
     lambda row: row["word"] and row["number"],
