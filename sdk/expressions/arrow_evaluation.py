@@ -37,6 +37,7 @@ from headrace.sdk.expressions.arrow_functions import (
     require,
     seconds,
     signed,
+    strict,
     stripped,
     subtract,
     text,
@@ -105,7 +106,7 @@ def item(view: BatchView, node: ItemOf) -> ValueSchema:
     for step in node.path:
         inner = _step(shape, step)
         if inner is None:
-            column = _field_of_structs(view.column(shape), step) if isinstance(shape, Single) else None
+            column = _part_of_values(view.column(shape), step) if isinstance(shape, Single) else None
             if column is None:
                 raise Unable(f"the elements have no column {expression_text(node)}")
             inner = Single(view.add(column))
@@ -115,9 +116,17 @@ def item(view: BatchView, node: ItemOf) -> ValueSchema:
     return shape
 
 
-def _field_of_structs(column: pa.Array, step: str | int | Attribute) -> pa.Array | None:
-    """A field of dicts; None if there is no such field, or if one of the dicts is None."""
+_PARTS = {"year": pc.year, "month": pc.month, "day": pc.day, "hour": pc.hour, "minute": pc.minute, "second": pc.second}
+"""Attributes of dates and datetimes, of which dates have the first three."""
+
+
+def _part_of_values(column: pa.Array, step: str | int | Attribute) -> pa.Array | None:
+    """A field of dicts, or an attribute of dates; None if there is no such part, or if one of the values is None."""
     kind = column.type
+    if isinstance(step, Attribute):
+        kinds = ("naive", "aware") if step.name in list(_PARTS)[3:] else ("naive", "aware", "date")
+        is_there = step.name in _PARTS and normal(column, False).kind in kinds
+        return _PARTS[step.name](column) if is_there and not column.null_count else None
     is_there = pa.types.is_struct(kind) and isinstance(step, str) and step in (field.name for field in kind)
     return pc.struct_field(column, kind.get_field_index(step)) if is_there and not column.null_count else None
 
@@ -135,6 +144,18 @@ def micros(vector: Vector) -> Vector:
     """The microseconds of instants."""
     require(vector.kind == "instant", f"{vector.kind} has no microseconds")
     return Vector("int", vector.values, vector.unsure)
+
+
+def day(vector: Vector) -> Vector:
+    """The dates of datetimes."""
+    require(vector.kind in ("naive", "aware"), f"{vector.kind} has no date")
+    return strict("date", vector.values.cast(pa.timestamp(vector.values.type.unit)).cast(pa.date32()), vector)
+
+
+def weekday(vector: Vector) -> Vector:
+    """The days of the week, from Monday, 0."""
+    require(vector.kind in ("date", "naive", "aware"), f"{vector.kind} has no day of the week")
+    return strict("int", pc.day_of_week(vector.values), vector)
 
 
 def evaluated(node: Node, view: BatchView) -> Vector:
@@ -205,6 +226,8 @@ _FUNCTIONS: Mapping[str, _Function] = {
     "length": length,
     "micros": micros,
     "timestamp": seconds,
+    "date": day,
+    "weekday": weekday,
     "cast_int": to_int,
     "cast_float": to_float,
     "cast_str": to_str,

@@ -106,6 +106,8 @@ OPERATIONS: Mapping[str, OperationSource] = {
     "length": OperationSource("len({})", gives=int),
     "micros": OperationSource("{}.micros", gives=int),
     "timestamp": OperationSource("{}.timestamp()", gives=float),
+    "date": OperationSource("{}.date()"),
+    "weekday": OperationSource("{}.weekday()", gives=int),
     "cast_int": OperationSource("int({})", gives=int),
     "cast_float": OperationSource("float({})", gives=float),
     "cast_str": OperationSource("str({})", gives=str),

@@ -185,7 +185,17 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = {
     ast.GtE: "greater_equal",
 }
 _CALLS = {"int": "cast_int", "float": "cast_float", "str": "cast_str", "len": "length", "abs": "absolute"}
-_METHODS = {"lower": 0, "upper": 0, "strip": 0, "startswith": 1, "endswith": 1, "replace": 2, "timestamp": 0}
+_METHODS = {
+    "lower": 0,
+    "upper": 0,
+    "strip": 0,
+    "startswith": 1,
+    "endswith": 1,
+    "replace": 2,
+    "timestamp": 0,
+    "date": 0,
+    "weekday": 0,
+}
 _SECOND = 1_000_000
 _WHOLE = ("int",)
 _NUMBERS = ("int", "float")

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
+from datetime import datetime
 from functools import partial
 from types import FunctionType, SimpleNamespace
 
@@ -479,6 +480,50 @@ def test_bounds_of_windows_are_event_times():
         return window.TimestampedValue(row["x"], within.end)
 
     assert _stamped(stamped, pa.record_batch({"x": [1]})) == [("1", 3)]
+
+
+CALENDAR = {
+    "date": lambda row: (row["x"].year, row["x"].month, row["x"].day),
+    "week": lambda row: row["x"].weekday(),
+    "its date": lambda row: row["x"].date(),
+    "clock": lambda row: (row["x"].hour, row["x"].minute, row["x"].second),
+    "more": lambda row: row["x"].microsecond,
+}
+DATES = {
+    "day": (pa.date32(), {"date", "week"}),
+    "local": (pa.timestamp("us"), {"date", "week", "its date", "clock"}),
+    "at": (pa.timestamp("ms", "UTC"), {"date", "week", "its date", "clock"}),
+    "nano": (pa.timestamp("ns"), {"date", "week", "its date", "clock"}),
+    "away": (pa.timestamp("us", "Europe/Berlin"), set()),
+    "clock": (pa.time64("us"), set()),
+    "text": (pa.string(), set()),
+}
+
+
+@pytest.mark.parametrize("name", DATES)
+@given(st.lists(st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)), min_size=1, max_size=3))
+def test_parts_of_dates_by_column_are_those_of_calls(name, moments):
+    kind, by_column = DATES[name]
+    moments = [moment.replace(microsecond=0) for moment in moments]
+    made = {"day": datetime.date, "clock": datetime.time, "text": str}.get(name, lambda moment: moment)
+    table = pa.record_batch({"x": pa.array([*map(made, moments), made(moments[0])], kind)}).slice(1)
+    for way, function in CALENDAR.items():
+        through, shape = translate_function(function, bind(function, (), {})), shape_of_rows(table, as_rows=False)
+        view = BatchView(table, np.zeros(table.num_rows, np.int64), shape, lambda: ENDS)
+        if way in by_column:
+            found = view.result(through.on_columns(view)).values
+            assert repr(found) == repr(list(map(function, shape.values(table))))
+        else:
+            with pytest.raises(Unable):
+                through.on_columns(view)
+
+
+def test_none_has_no_parts():
+    table = pa.record_batch({"x": pa.array([datetime(2024, 1, 1), None])})
+    for function in CALENDAR.values():
+        view = BatchView(table, np.zeros(2, np.int64), shape_of_rows(table, as_rows=False), lambda: ENDS)
+        with pytest.raises(Unable):
+            translate_function(function, bind(function, (), {})).on_columns(view)
 
 
 def _stamped(function, table):
