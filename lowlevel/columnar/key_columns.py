@@ -160,6 +160,15 @@ def plain_keys(encoded: pa.Array) -> pa.Array | None:
     return _field(edges - edges[0] - np.arange(len(edges)), contents[inside], bytes([letter]))
 
 
+def encoded_keys(column: pa.Array) -> pa.Array:
+    """The encodings of keys for which `is_direct` is true; the opposite of `plain_keys`.
+
+    >>> encoded_keys(pa.array(["UA"])).to_pylist(), encoded_keys(pa.array([-7])).to_pylist()
+    ([b'sUA'], [b'i-7'])
+    """
+    return _joined([_constant(_LETTERS[str if is_text(column) else int]), _bytes(column)])
+
+
 def _field(offsets: Numbers, contents: NDArray[np.uint8], letter: bytes) -> pa.Array | None:
     """A column of the bytes between offsets; None if the text is not UTF-8 or an integer exceeds 64 bits."""
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(contents)]

@@ -29,13 +29,15 @@ _HASHES = 2.0**63
 """Number of different hashes of a sketch."""
 
 
-def numbers_of(values: Iterable[object]) -> Hashes:
-    """The number of 64 bits that a sketch hashes for each value. Raises KeyEncodingError for what cannot be a key."""
-    return np.frombuffer(b"".join(map(_digest, values)), ">i8").astype(np.int64)
+def identity(value: object) -> bytes:
+    """The bytes that tell a value from others. Raises KeyEncodingError for what cannot be a key."""
+    return identity_of(encode_key(value))
 
 
-def _digest(value: object) -> bytes:
-    return blake2b(identity_of(encode_key(value)), digest_size=8).digest()
+def numbers_of(identities: Iterable[bytes]) -> Hashes:
+    """The number of 64 bits that a sketch hashes for each value, given the values' identities."""
+    digests = [blake2b(each, digest_size=8).digest() for each in identities]
+    return np.frombuffer(b"".join(digests), ">i8").astype(np.int64)
 
 
 def sketch_hashes(numbers: Hashes) -> Hashes:
@@ -103,7 +105,7 @@ class UniqueSketch:
             self._open = update_theta_sketch(self._lg_size)
         update = self._open.update
         for value in values:
-            update(int.from_bytes(_digest(value), "big", signed=True))
+            update(int.from_bytes(blake2b(identity(value), digest_size=8).digest(), "big", signed=True))
 
     def merge(self, other: UniqueSketch) -> None:
         """Add the values that another sketch has counted."""

@@ -10,9 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.lowlevel.columnar.arrow_arrays import lists_of_one, numbers_in, of_numbers, owners_of_items, to_list
-from headrace.lowlevel.columnar.key_columns import Numbers, distinct_numbers, first_indices, is_key_column, numbered
+from headrace.lowlevel.columnar.key_columns import (
+    Numbers,
+    distinct_numbers,
+    encoded_keys,
+    first_indices,
+    is_direct,
+    is_key_column,
+    numbered,
+)
 from headrace.lowlevel.stored_names import stored_as
-from headrace.sdk.combinefns.unique_sketch import UniqueSketch, estimates, numbers_of, sketch_hashes
+from headrace.sdk.combinefns.unique_sketch import UniqueSketch, estimates, identity, numbers_of, sketch_hashes
 from headrace.sdk.operators.combining.list_reducers import Keeping, lists_of, places_in_groups
 from headrace.sdk.operators.combining.value_columns import ElementColumns
 
@@ -32,8 +40,9 @@ class UniqueReducer(Keeping):
             return None
         codes = numbered([values])
         rows = first_indices(codes, int(codes.max(initial=-1)) + 1)
-        hashes = sketch_hashes(numbers_of(to_list(values.take(of_numbers(rows)))))
-        return lists_of_one(of_numbers(hashes[codes]))
+        distinct = values.take(of_numbers(rows))
+        identities = encoded_keys(distinct).to_pylist() if is_direct(distinct) else map(identity, to_list(distinct))
+        return lists_of_one(of_numbers(sketch_hashes(numbers_of(identities))[codes]))
 
     def reduced(self, groups: Numbers, count: int, kept: pa.Array) -> pa.Array:
         """See `ColumnReducer`."""
