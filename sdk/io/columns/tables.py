@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_arrays import dicts_of, named_values
+from headrace.lowlevel.columnar.arrow_arrays import dicts_of, named_values, without_dictionary
 from headrace.lowlevel.records.column_batch import ColumnBatch, Named, ValueSchema
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
@@ -155,11 +155,12 @@ def _column(shape: ValueSchema, table: pa.RecordBatch) -> pa.Array | None:
     """The values of a field in the type that Arrow infers from their Python values; None for other types."""
     if isinstance(shape, Instant):
         return table.column(shape.column).cast(_INSTANT)
-    if not isinstance(shape, Single):
-        return None
-    column = table.column(shape.column)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    return _inferred(table.column(shape.column)) if isinstance(shape, Single) else None
+
+
+def _inferred(column: pa.Array) -> pa.Array | None:
+    """See `_column`."""
+    column = without_dictionary(column)
     kind, types = column.type, pa.types
     if types.is_signed_integer(kind) or (types.is_integer(kind) and kind != pa.uint64()):
         return column.cast(pa.int64())
@@ -169,6 +170,11 @@ def _column(shape: ValueSchema, table: pa.RecordBatch) -> pa.Array | None:
         return column.cast(pa.string())
     if types.is_decimal128(kind) and kind.scale >= 0:
         return column.cast(pa.decimal128(38, kind.scale))
+    if types.is_list(kind) or types.is_large_list(kind):
+        # Of lists that are all empty nothing is inferred.
+        items = column.flatten()
+        inner = _inferred(items) if items.null_count < len(items) else None
+        return None if inner is None else column.cast(pa.list_(inner.type))
     if wider := _INFERRED.get(kind):
         return column.cast(wider)
     is_inferred = kind in (pa.null(), pa.bool_(), pa.binary(), pa.date32(), pa.timestamp("us"), _INSTANT)
