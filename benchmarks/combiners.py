@@ -55,15 +55,14 @@ class ByKey(CombineFn[Any, Any, Any]):
         return self._combine.extract_output(accumulator)
 
 
-CASES: dict[str, tuple[Callable[[], Any], bool]] = {
-    "mean": (lambda: combiners.MeanCombineFn(), False),
-    "Top 3": (lambda: combiners.TopCombineFn(3), False),
-    "distinct, exact": (lambda: combiners.CountDistinctCombineFn(), False),
-    "distinct, sketch": (lambda: stats.ApproximateUniqueCombineFn(256), False),
-    "ToList": (lambda: combiners.ToListCombineFn(), False),
-    "latest": (lambda: combiners.LatestCombineFn(), True),
+CASES: dict[str, Callable[[], Any]] = {
+    "mean": combiners.MeanCombineFn,
+    "Top 3": lambda: combiners.TopCombineFn(3),
+    "distinct, exact": combiners.CountDistinctCombineFn,
+    "distinct, sketch": lambda: stats.ApproximateUniqueCombineFn(256),
+    "ToList": combiners.ToListCombineFn,
+    "latest": combiners.LatestCombineFn,
 }
-"""Name -> (the combiner, whether it takes pairs of value and time)."""
 
 
 def main(
@@ -95,7 +94,6 @@ def main(
 
 def _run(name: str, by_key: bool, dataset: Dataset, streamed: bool) -> tuple[float, set[str]]:
     """The seconds of a run, and its results as text."""
-    make, with_time = CASES[name]
     tables: list[pa.Table] = []
     options: dict[str, Any] = {"max_records_per_epoch": FILE_EVENTS} if streamed else {}
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as place:
@@ -108,17 +106,21 @@ def _run(name: str, by_key: bool, dataset: Dataset, streamed: bool) -> tuple[flo
             max_delay=dataset.plan.greatest_delay // SECOND if streamed else None,
         )
         windowed = rows | beam.WindowInto(FixedWindows(WINDOW // SECOND))
-        combine = ByKey(make()) if by_key else make()
-        if with_time:
-            pairs = windowed | "Pairs" >> beam.Map(
-                lambda row, at=beam.DoFn.TimestampParam: (row["key"], (row["value"], at))
-            )
-        else:
-            pairs = windowed | "Pairs" >> beam.Map(lambda row: (row["key"], row["value"]))
-        combined = pairs | beam.CombinePerKey(combine) | beam.MapTuple(lambda key, found: {"key": key, "found": found})
+        pairs = windowed | "Pairs" >> beam.Map(lambda row: (row["key"], row["value"]))
+        combined = _combined(pairs, name, by_key) | beam.MapTuple(lambda key, found: {"key": key, "found": found})
         _ = combined | beam.io.WriteToTables(lambda epoch, found: tables.append(found))
         _, seconds = timed(lambda: pipeline.run().wait_until_finish())
     return seconds, _results(tables)
+
+
+def _combined(pairs: beam.PCollection[Any], name: str, by_key: bool) -> beam.PCollection[Any]:
+    if name != "latest":
+        combine = CASES[name]()
+        return pairs | beam.CombinePerKey(ByKey(combine) if by_key else combine)
+    if not by_key:
+        return pairs | combiners.Latest.PerKey()
+    timed_pairs = pairs | beam.Map(lambda pair, at=beam.DoFn.TimestampParam: (pair[0], (pair[1], at)))
+    return timed_pairs | beam.CombinePerKey(ByKey(combiners.LatestCombineFn()))
 
 
 def _results(tables: list[pa.Table]) -> set[str]:
