@@ -191,6 +191,9 @@ class LiftedCombine(RunsCombiner, InlineComputation):
         addends = addends_of(batch, self._reducers)
         if addends is None or not self._slices.reaches(addends.times):
             return False
+        if any(pa.types.is_time(key.type) for key in addends.keys):
+            # Times of day have no encoding as keys, which is said of the element's own key.
+            return False
         return self._cells.add(addends, partial(emit, self._output_stream))
 
     def _add_portions(self, batch: Batch) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import headrace as beam
 from headrace import col
+from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.sdk.expressions.batch_view import BatchView, Unable
 from headrace.sdk.expressions.element_schema import shape_of_rows
@@ -130,6 +131,18 @@ def test_a_carried_column_is_written_as_it_was_read(tmp_path: Path, name: str, m
     assert pq.read_table(path).equals(
         pq.read_table(tmp_path / "in.parquet").filter(pa.array([True, True, False, True]))
     )
+
+
+def test_a_time_of_day_is_refused_as_a_key_in_the_same_words(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": pa.array([time(1), time(2)])}), path := tmp_path / "in.parquet")
+    said = []
+    for source in (beam.io.ReadFromParquet(str(path)), beam.Create([{"x": time(1)}])):
+        with pytest.raises(StepError) as caught, TestPipeline() as pipeline:
+            times = pipeline | source | beam.Map(lambda row: row["x"])
+            _ = times | "Count" >> beam.combiners.Count.PerElement()
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+    assert "key datetime.time(1, 0) of type time cannot be encoded" in said[0]
 
 
 WHERE = {"x": 1, "at": LATER, "tags": ["a"], "in": {"y": 2.5}}
