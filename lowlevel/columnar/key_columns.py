@@ -121,6 +121,26 @@ def dense(groups: Numbers) -> tuple[Numbers, Numbers]:
     return table[groups], distinct
 
 
+def order_in_groups(groups: Numbers, numbers: Numbers) -> Numbers:
+    """The indices that sort rows by group, then by number; the sort is stable.
+
+    Args:
+        groups: The group of each row, 0 or more.
+        numbers: The number of each row.
+
+    >>> order_in_groups(np.array([1, 0, 1]), np.array([5, 9, 3])).tolist()
+    [1, 2, 0]
+    """
+    if not len(groups):
+        return np.empty(0, np.int64)
+    least = int(numbers.min())
+    span = int(numbers.max()) - least + 1
+    if (int(groups.max()) + 1) * span >= 1 << 63:
+        return np.lexsort((numbers, groups))
+    # One number is sorted in less than half of the time of two.
+    return np.argsort(groups * span + (numbers - least), kind="stable")
+
+
 def first_indices(numbers: Numbers, count: int) -> Numbers:
     """The index of the first row with each number from 0 to `count - 1`; each number must occur."""
     indices = np.empty(count, np.int64)

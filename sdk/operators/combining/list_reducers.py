@@ -17,7 +17,14 @@ from headrace.lowlevel.code_pickling import dumps
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.coders.key_classes import identity_of
 from headrace.lowlevel.columnar.arrow_arrays import lists_of_one, numbers_in, of_numbers, owners_of_items, to_list
-from headrace.lowlevel.columnar.key_columns import Numbers, first_indices, is_key_column, numbered, order_by_group
+from headrace.lowlevel.columnar.key_columns import (
+    Numbers,
+    first_indices,
+    is_key_column,
+    numbered,
+    order_by_group,
+    order_in_groups,
+)
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
@@ -89,19 +96,8 @@ class TopReducer(Keeping):
         """See `ColumnReducer`."""
         values, owners = kept.flatten(), owners_of_items(groups, kept)
         codes = order_codes(values, nan_is_greatest=True)
-        order = _by_owner(owners, codes if self.least else ~codes)
+        order = order_in_groups(owners, codes if self.least else ~codes)
         return lists_by_owner(values, owners, count, order[places_in_groups(owners[order], count) < self.number])
-
-
-def _by_owner(owners: Numbers, codes: Numbers) -> Numbers:
-    """The indices that sort items by owner, then by code; equal codes of one owner are in any order."""
-    if not len(codes):
-        return np.empty(0, np.int64)
-    least, span = int(codes.min()), int(codes.max()) - int(codes.min()) + 1
-    if (int(owners.max()) + 1) * span >= 1 << 63:
-        return np.lexsort((codes, owners))
-    # One number is sorted several times as fast as two.
-    return np.argsort(owners * span + (codes - least))
 
 
 @stored_as("SetReducer")

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
-from headrace.lowlevel.columnar.key_columns import Flags, Numbers, numbered
+from headrace.lowlevel.columnar.key_columns import Flags, Numbers, distinct_numbers, numbered, order_in_groups
 from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
 from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.records.record import Batch, Emit
@@ -46,7 +46,7 @@ def runs_of_elements(keys: Numbers, times: Numbers, gap: int, late: Flags) -> Ru
     >>> runs_of_elements(np.array([0, 0, 0]), np.array([9, 1, 3]), 5, never).groups.tolist()
     [0, 0, 1]
     """
-    order = np.lexsort((times, keys))
+    order = order_in_groups(keys, times)
     keys, times, late = keys[order], times[order], late[order]
     begins = np.ones(len(order), np.bool_)
     begins[1:] = (keys[1:] != keys[:-1]) | (times[1:] - times[:-1] >= gap) | (late[1:] != late[:-1])
@@ -63,12 +63,12 @@ def runs_of_stretches(rows: pa.Array, starts: Numbers, ends: Numbers) -> Runs:
     [0, 0, 1]
     """
     keys = numbered([rows])
-    order = np.lexsort((starts, keys))
+    order = order_in_groups(keys, starts)
     keys = keys[order]
-    distinct, ranks = np.unique(ends, return_inverse=True)
+    distinct, ranks = distinct_numbers(ends)
     # The greatest end so far within each key: the numbers of a key are all above those of the keys before it.
     base = keys * max(1, len(distinct))
-    reached = distinct[np.maximum.accumulate(base + ranks.reshape(-1)[order]) - base]
+    reached = distinct[np.maximum.accumulate(base + ranks[order]) - base]
     begins = np.ones(len(order), np.bool_)
     begins[1:] = (keys[1:] != keys[:-1]) | (starts[order][1:] >= reached[:-1])
     return _runs(order, begins)

@@ -82,6 +82,8 @@ class ColumnSessions(ColumnCombining):
             The parts of sessions that have ended; and the parts of `due` that are connected with parts of `others`,
             with the latest due time of these.
         """
+        if not len(others):
+            return due, others
         both = self._joined([due, others])
         runs = runs_of(both)
         first = np.flatnonzero(np.diff(runs.groups, prepend=-1))
