@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
-from headrace.lowlevel.columnar.key_columns import ENCODED, Numbers, dense, first_indices, numbered
+from headrace.lowlevel.columnar.key_columns import ENCODED, Numbers, dense, distinct_numbers, first_indices, numbered
 from headrace.lowlevel.state import segment
 from headrace.lowlevel.state.state_store import Mark
 from headrace.lowlevel.time import MAX_TIMESTAMP
@@ -106,7 +106,7 @@ class TimerRows(Table):
         Raises:
             OverflowError: A sum of integers could exceed 64 bits.
         """
-        distinct, ranks = _ranked(self.timestamps)
+        distinct, ranks = distinct_numbers(self.timestamps)
         groups, names = dense(numbers * max(1, len(distinct)) + ranks)
         count = len(names)
         firsts = first_indices(groups, count)
@@ -122,7 +122,7 @@ class TimerRows(Table):
 
     def ordered(self, numbers: Numbers) -> tuple[TimerRows, Numbers]:
         """The timers, sorted by key number and timestamp, and the key number of each."""
-        distinct, ranks = _ranked(self.timestamps)
+        distinct, ranks = distinct_numbers(self.timestamps)
         order = np.argsort(numbers * max(1, len(distinct)) + ranks, kind="stable")
         return self.taken(order), numbers[order]
 
@@ -171,16 +171,6 @@ def _values(column: pa.Array, field: Field) -> Column:
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     return cast(Column, numbers_in(column).astype(field.dtype(), copy=False))
-
-
-def _ranked(timestamps: Numbers) -> tuple[Numbers, Numbers]:
-    """The distinct timestamps, ascending, and for each timestamp its index among them."""
-    encoded = of_numbers(timestamps).dictionary_encode()
-    distinct = numbers_in(encoded.dictionary)
-    order = np.argsort(distinct)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return distinct[order], rank[numbers_in(encoded.indices)]
 
 
 def _stored(column: Column, kind: pa.DataType) -> pa.Array:

@@ -151,7 +151,7 @@ class CombineBuffer:
         return Addends(added[0].key, keys, values, times, bound)
 
 
-class Cells(NamedTuple):
+class SliceCells(NamedTuple):
     """Combined elements; all columns have one entry for each cell. Several cells may be of one key and slice."""
 
     key: ValueSchema
@@ -169,7 +169,7 @@ class Cells(NamedTuple):
     """See `Addends`."""
 
     @classmethod
-    def of(cls, addends: Addends, reducers: Reducers, slices: Slices) -> Cells:
+    def of(cls, addends: Addends, reducers: Reducers, slices: Slices) -> SliceCells:
         """Combine elements, at least one: one cell for each key and slice, ordered by slice within a key."""
         key, keys, values, times, bound = addends
         starts, slots = slots_of(slices, times)
@@ -179,7 +179,7 @@ class Cells(NamedTuple):
         return cls(key, _taken(keys, first), starts[slots[first]], kept, counts, times[first], bound)
 
     @classmethod
-    def merged(cls, parts: Sequence[Cells], reducers: Reducers) -> Cells:
+    def merged(cls, parts: Sequence[SliceCells], reducers: Reducers) -> SliceCells:
         """Merge cells of equal types, in their order, to one for each key and slice. There must be one part."""
         if len(parts) == 1:
             return parts[0]
@@ -237,12 +237,12 @@ class CellBuffer:
     def clear(self) -> None:
         """Remove everything."""
         self._elements.clear()
-        self._cells: list[Cells] = []
+        self._cells: list[SliceCells] = []
         self._size = 0
         """Number of cells."""
 
     def add(self, addends: Addends, send: Callable[[ColumnBatch], None]) -> bool:
-        """Add elements; False if their sum might overflow. Cells that cannot stay are sent before or afterwards."""
+        """Add elements; False if their sum might overflow. SliceCells that cannot stay are sent before or afterwards."""
         if not self._elements.takes(addends):
             self.drain(send)
             if not self._elements.takes(addends):
@@ -257,18 +257,18 @@ class CellBuffer:
         addends = self._elements.drain()
         if addends is None:
             return
-        cells = Cells.of(addends, self._reducers, self._slices)
+        cells = SliceCells.of(addends, self._reducers, self._slices)
         if self._cells and not self._fits(cells):
             self._send(send)
         self._cells.append(cells)
         self._size += len(cells.starts)
         if self._size >= MOST_CELLS:
-            before, self._cells = self._size, [Cells.merged(self._cells, self._reducers)]
+            before, self._cells = self._size, [SliceCells.merged(self._cells, self._reducers)]
             self._size = len(self._cells[0].starts)
             if self._size > before // 2:
                 self._send(send)
 
-    def _fits(self, cells: Cells) -> bool:
+    def _fits(self, cells: SliceCells) -> bool:
         last = self._cells[-1]
         if last.key != cells.key or last.types != cells.types:
             return False
@@ -281,7 +281,7 @@ class CellBuffer:
 
     def _send(self, send: Callable[[ColumnBatch], None]) -> None:
         if self._cells:
-            for batch in Cells.merged(self._cells, self._reducers).batches(self._reducers, self._slices):
+            for batch in SliceCells.merged(self._cells, self._reducers).batches(self._reducers, self._slices):
                 send(batch)
         self._cells, self._size = [], 0
 
