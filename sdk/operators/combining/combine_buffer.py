@@ -242,7 +242,7 @@ class CellBuffer:
         """Number of cells."""
 
     def add(self, addends: Addends, send: Callable[[ColumnBatch], None]) -> bool:
-        """Add elements; False if their sum might overflow. SliceCells that cannot stay are sent before or afterwards."""
+        """Add elements; False if their sum might overflow. Cells that cannot stay are sent before or afterwards."""
         if not self._elements.takes(addends):
             self.drain(send)
             if not self._elements.takes(addends):
