@@ -251,12 +251,13 @@ class ParquetRows:
     def _tables(self) -> Iterator[pa.RecordBatch]:
         system, path = self.format.located(self.file)
         constants = self.format.constants(self.file)
-        with pq.ParquetFile(path, filesystem=system, page_checksum_verification=True) as file:
+        with system.open_input_file(path) as opened:
+            file = pq.ParquetFile(opened, page_checksum_verification=True)
             columns = self.format.selected(self.file, cast(list[str], file.schema_arrow.names))
-            encoded = encoded_columns(file, [group for _, group in self._groups(file.metadata)], columns)
-        with pq.ParquetFile(
-            path, filesystem=system, metadata=file.metadata, read_dictionary=encoded, page_checksum_verification=True
-        ) as file:
+            if encoded := encoded_columns(file, [group for _, group in self._groups(file.metadata)], columns):
+                file = pq.ParquetFile(
+                    opened, metadata=file.metadata, read_dictionary=encoded, page_checksum_verification=True
+                )
             for first, group in self._groups(file.metadata):
                 for table in file.iter_batches(rows_at_once(columns), [group], columns):
                     low, high = max(self.start - first, 0), min(self.stop - first, table.num_rows)
