@@ -81,8 +81,8 @@ def _codes(column: pa.Array) -> Numbers:
         column = pc.if_else(pc.is_nan(column), pa.scalar(np.nan, column.type), column)
     if not pa.types.is_dictionary(column.type):
         return numbers_in(column.dictionary_encode("encode").indices).astype(np.int64)
-    indices = column.indices.fill_null(len(column.dictionary)) if column.null_count else column.indices
-    return numbers_in(indices).astype(np.int64)
+    indices = column.indices.cast(pa.int64())
+    return numbers_in(indices.fill_null(len(column.dictionary)) if column.null_count else indices)
 
 
 def distinct_numbers(numbers: Numbers) -> tuple[Numbers, Numbers]:

@@ -198,12 +198,42 @@ def _of_values(values: Sequence[object], schema: pa.Schema | None, is_open: bool
         return inferred_table(records, schema)
     _refuse_unknown(records, schema)
     try:
-        table = pa.Table.from_pylist(records, schema)
+        table = _table(records, schema)
     except CONVERSION_ERRORS as error:
         raise ValueError(_explained(records, schema, error)) from error
     for field in schema:
         _require_unchanged(records, field, is_inferred)
     return table
+
+
+def _table(records: Sequence[dict[str, object]], schema: pa.Schema) -> pa.Table:
+    for field in schema:
+        _refuse_null_entries((record.get(field.name) for record in records), field.type)
+    return pa.Table.from_pylist(records, schema)
+
+
+def _of_type(values: Sequence[object], kind: pa.DataType) -> pa.Array:
+    _refuse_null_entries(values, kind)
+    return pa.array(values, kind)
+
+
+def _refuse_null_entries(values: Iterable[object], kind: pa.DataType) -> None:
+    """Raise `pa.ArrowInvalid` for a map with None among its entries, for which Arrow ends the process."""
+    types = pa.types
+    if types.is_map(kind):
+        entries = [entry for value in values if isinstance(value, (list, tuple)) for entry in value]
+        if any(entry is None for entry in entries):
+            raise pa.ArrowInvalid("a map has None in place of a pair of key and value")
+        pairs = [entry for entry in entries if isinstance(entry, tuple) and len(entry) == 2]
+        _refuse_null_entries((key for key, _ in pairs), kind.key_type)
+        _refuse_null_entries((item for _, item in pairs), kind.item_type)
+    elif types.is_struct(kind):
+        records = [value for value in values if isinstance(value, Mapping)]
+        for field in kind:
+            _refuse_null_entries((record.get(field.name) for record in records), field.type)
+    elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        lists = (value for value in values if isinstance(value, (list, tuple)))
+        _refuse_null_entries(chain.from_iterable(lists), kind.value_type)
 
 
 def _refuse_unknown(records: Sequence[dict[str, object]], schema: pa.Schema) -> None:
@@ -288,7 +318,7 @@ def _widened(name: str, values: Sequence[object], known: pa.DataType, column: pa
 def _unchanged(values: Sequence[object], kind: pa.DataType) -> pa.Array | None:
     """The values as a column of a type; None if some do not fit, or would be others in it."""
     try:
-        column = pa.array(values, kind)
+        column = _of_type(values, kind)
     except CONVERSION_ERRORS:
         return None
     return None if ValueChanges(kind, is_inferred=True).first(values) else column
@@ -384,7 +414,7 @@ def _explained(records: list[dict[str, object]], schema: pa.Schema, error: Excep
     """The message that names the record that cannot be converted; Arrow does not, so each record is tried alone."""
     for record in records:
         try:
-            pa.Table.from_pylist([record], schema)
+            _table([record], schema)
         except CONVERSION_ERRORS as reason:
             found = (misfit(field.name, [record.get(field.name)], field.type) for field in schema)
             why = next(filter(None, found), reason)
@@ -492,7 +522,7 @@ def misfit(path: str, values: Iterable[object], kind: pa.DataType) -> Misfit | N
     """The first of some values of a column that does not fit a type; None if Arrow takes each alone."""
     for value in values:
         try:
-            pa.array([value], kind)
+            _of_type([value], kind)
         except CONVERSION_ERRORS as error:
             return _within(path, value, kind) or Misfit(path, value, kind, str(error))
     return None

@@ -68,8 +68,12 @@ class Lifted:
 
     def columns(self) -> tuple[int, ...]:
         """See `ValueSchema`."""
-        first = len(self.key.columns())
-        return (*self.key.columns(), *range(first, first + 2 + len(self.reducers.kept)))
+        return (*self.key.columns(), *range(self.first, self.first + 2 + len(self.reducers.kept)))
+
+    @property
+    def first(self) -> int:
+        """Index of the first column behind those of the key, which may have one of them several times."""
+        return len({*self.key.columns()})
 
     def moved(self, places: Mapping[int, int]) -> Lifted:
         """See `ValueSchema`. Raises TypeError, because lifted elements always have a table of their own."""
@@ -77,11 +81,11 @@ class Lifted:
 
     def starts(self, table: pa.RecordBatch) -> Numbers:
         """Start of each row's slice, microseconds UTC: int64."""
-        return cast(Numbers, numbers_in(table.column(len(self.key.columns()))))
+        return cast(Numbers, numbers_in(table.column(self.first)))
 
     def kept(self, table: pa.RecordBatch) -> list[pa.Array]:
         """The columns that the reducers keep, each with one entry for each row."""
-        first = len(self.key.columns()) + 1
+        first = self.first + 1
         return [table.column(place) for place in range(first, first + len(self.reducers.kept))]
 
     def counts(self, table: pa.RecordBatch) -> Numbers:
@@ -299,7 +303,7 @@ def addends_of(batch: Batch, reducers: Reducers) -> Addends | None:
     kept = [column for column in values if column is not None]
     if len(kept) < len(values):
         return None
-    places = {place: number for number, place in enumerate(key.shape.columns())}
+    places = {place: number for number, place in enumerate(dict.fromkeys(key.shape.columns()))}
     keys = [_key_column(key.columns[place]) for place in places]
     if not all(map(is_key_column, keys)):
         return None
@@ -309,8 +313,10 @@ def addends_of(batch: Batch, reducers: Reducers) -> Addends | None:
 
 def _key_column(column: pa.Array) -> pa.Array:
     """The column as keys are buffered: text stays in a dictionary."""
-    is_code = pa.types.is_dictionary(column.type) and is_key_column(column)
-    return column if is_code else widest(without_dictionary(column))
+    if not pa.types.is_dictionary(column.type) or not is_key_column(column):
+        return widest(without_dictionary(column))
+    # Numbers of 8 bits might be too small for the dictionaries of several batches together.
+    return pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), column.dictionary)
 
 
 def _in_columns(batch: ColumnBatch, reducers: Reducers) -> list[ElementColumns] | None:

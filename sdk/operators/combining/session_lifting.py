@@ -99,8 +99,8 @@ class SessionParts:
 
     @property
     def first(self) -> int:
-        """Index of the first column after those of the key."""
-        return len(self.key.columns())
+        """Index of the first column behind those of the key, which may have one of them several times."""
+        return len({*self.key.columns()})
 
     def part(self, index: int) -> ValueSchema | None:
         """See `ValueSchema`."""

@@ -164,7 +164,11 @@ def tables(draw: st.DrawFn) -> tuple[pa.RecordBatch, ValueSchema, ValueSchema]:
     width = draw(st.integers(0, 2))
     keys = [draw(columns(size, True)) for _ in range(max(1, width))]
     table = pa.record_batch([*keys, draw(columns(size, False))], [f"f{number}" for number in range(len(keys) + 1)])
-    return table, Tuple(tuple(map(Single, range(width)))) if width else Single(0), Single(len(keys))
+    key: ValueSchema = Tuple(tuple(map(Single, range(width)))) if width else Single(0)
+    if draw(st.integers(0, 3)) == 0:
+        # A key that has a column twice.
+        key = draw(st.sampled_from([Tuple((Single(0), key)), Tuple((key, key))]))
+    return table, key, Single(len(keys))
 
 
 class AsColumns:

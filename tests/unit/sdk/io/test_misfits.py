@@ -41,6 +41,24 @@ CASES = [
     (pa.struct([("a", MONEY)]), {"a": Decimal("1.234")}, "col.a", "3 digits behind the point"),
     (pa.map_(pa.string(), pa.int8()), {"x": 300}, "col['x']", "the column holds -128 to 127"),
 ]
+MAP = pa.map_(pa.string(), pa.int8())
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (MAP, [None]),
+        (MAP, [("a", 1), None]),
+        (pa.list_(MAP), [[("a", 1)], [None]]),
+        (pa.struct([("m", MAP)]), {"m": [None]}),
+        (pa.map_(pa.string(), MAP), [("a", [None])]),
+    ],
+    ids=str,
+)
+def test_a_map_without_an_entry_is_named(kind, value):
+    """Arrow itself would end the process."""
+    with pytest.raises(ValueError, match="a map has None in place of a pair of key and value"):
+        table_of(Batch([{"col": value}], [0]), pa.schema([("col", kind)]))
 
 
 @pytest.mark.parametrize(("kind", "value", "path", "why"), CASES)

@@ -165,7 +165,8 @@ def text_keys(draw: st.DrawFn) -> tuple[pa.Array, list[int], list[int]]:
     if draw(st.booleans()):
         # Entries that no row has, and others that are in there twice.
         found = draw(st.permutations([*entries, *draw(st.lists(st.sampled_from(entries), max_size=2))]))
-        indices = pa.array([None if key is None else found.index(key) for key in keys], pa.int32())
+        kind = draw(st.sampled_from([pa.int8(), pa.int32(), pa.uint16()]))
+        indices = pa.array([None if key is None else found.index(key) for key in keys], kind)
         column = pa.DictionaryArray.from_arrays(indices, pa.array(found))
     begin = draw(st.integers(0, size))
     values = draw(st.lists(st.integers(-5, 5) | st.just(1 << 61), min_size=size, max_size=size))
@@ -210,6 +211,23 @@ def test_cells_are_those_of_the_elements_however_they_are_buffered(
         later.feed([(key, payload, time) for (key, payload), time in zip(pairs, made.timestamps, strict=True)])
     direct.feed(values)
     assert results(later) == results(direct)
+
+
+@pytest.mark.parametrize("nulls", [0, 1])
+def test_dictionaries_of_small_numbers_go_together(nulls: int) -> None:
+    lift, out = LiftedCombine(Windowing.of(GlobalWindows()), cast(AnyCombineFn, CountCombineFn())), list[object]()
+    lift.start_bundle()
+    for half in range(2):
+        indices = pa.array([*range(128), *[None] * nulls], pa.int8())
+        keys = pa.DictionaryArray.from_arrays(indices, pa.array([f"{half} {number}" for number in range(128)]))
+        table = pa.record_batch([keys], ["k"])
+        lift.process_batch(
+            "in", ColumnBatch(table, np.zeros(len(keys), np.int64), pair(Single(0), Single(0))), lambda *_: None
+        )
+    lift.finish_bundle(lambda _, made: out.extend(cast("Sequence[tuple[object, object]]", made.values)))
+    found = [(key, payload) for key, payload in cast("list[tuple[object, tuple[object, ...]]]", out)]
+    expected = [f"{half} {number}" for half in range(2) for number in range(128)] + [None] * nulls
+    assert {key: payload[1] for key, payload in found} == {key: 1 if key is not None else 2 for key in expected}
 
 
 def test_a_bundle_sends_a_key_and_slice_once(monkeypatch: pytest.MonkeyPatch) -> None:
