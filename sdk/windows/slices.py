@@ -73,8 +73,8 @@ def slots_of(found: Slices, times: NDArray[np.int64]) -> tuple[NDArray[np.int64]
 
     There must be a time, and `found.reaches(times)` must be True. All arrays are int64.
 
-    >>> slots_of(slices_of(Windowing.of(FixedWindows(10))), np.array([31_000_000, 12_000_000]))
-    (array([10000000, 20000000, 30000000]), array([2, 0]))
+    >>> slots_of(slices_of(Windowing.of(FixedWindows(10))), np.array([31_000_000, 12_000_000, 39_000_000]))
+    (array([10000000, 20000000, 30000000]), array([2, 0, 2]))
     """
     if isinstance(found, FixedSlices):
         first = found.start(int(times.min()))
