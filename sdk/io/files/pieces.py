@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +20,8 @@ from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, is_gone, open_input, present
 
 _log = logging.getLogger(__name__)
+_LEAST_SHARE = 100_000
+"""Number of records up to which a task reads what there is alone."""
 _MARKED = 256
 """Bytes before an offset by which a file is known."""
 
@@ -248,12 +251,21 @@ def cut(
         MissingFileError: A file is gone, and that is not allowed.
         ValueError: A begun file is shorter than it was.
     """
-    rest = deque(unread)
+    rest, begun = deque(unread), list[UnreadFile]()
     tasks = _Tasks(share=max(1, -(-limit // max(1, splits))))
     while tasks.total < limit and _has_first(rest, take):
         if format_.is_divided(rest[0].file):
             rest[0] = _as_it_is(rest[0], format_, rest[0] in compared, changed)
+        first, before = rest[0], tasks.total
         _cut_first(format_, rest, tasks, limit, allow_missing, missing)
+        if tasks.total > before and (not begun or begun[-1].file != first.file):
+            begun.append(first)
+    share = max(_LEAST_SHARE, -(-tasks.total // max(1, splits)))
+    if not rest and share < tasks.share:
+        # There was less than the limit, so a task's share of that may have been all.
+        tasks, again = _Tasks(share), deque(begun)
+        while again:
+            _cut_first(format_, again, tasks, sys.maxsize, allow_missing, missing)
     if rest and rest[0].offset and not rest[0].mark and format_.is_divided(rest[0].file):
         rest[0] = _marked(format_, rest[0])
     compared.clear()
