@@ -22,6 +22,7 @@ from headrace.sdk.typehints.consistency import is_whole
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 K = TypeVar("K", bound=Hashable)
+R = TypeVar("R")
 
 
 class _ListCombineFn(CombineFn[T, list[T], list[T]]):
@@ -63,18 +64,36 @@ class ToListCombineFn(_ListCombineFn[T]):
         return accumulator
 
 
+class _CountingCombineFn(CombineFn[T, Counter[H], R]):
+    """Base class of combiners that count how often each value was added, so that values can be retracted."""
+
+    def create_accumulator(self) -> Counter[H]:
+        """See `CombineFn`."""
+        return Counter()
+
+    def merge_accumulators(self, accumulators: Iterable[Counter[H]]) -> Counter[H]:
+        """See `CombineFn`."""
+        merged = Counter[H]()
+        for accumulator in accumulators:
+            merged.update(accumulator)
+        return merged
+
+    @staticmethod
+    def _without(accumulator: Counter[H], counted: H) -> Counter[H]:
+        accumulator[counted] -= 1
+        if not accumulator[counted]:
+            del accumulator[counted]
+        return accumulator
+
+
 @named("ToSetCombineFn")
-class ToSetCombineFn(CombineFn[H, Counter[H], set[H]]):
+class ToSetCombineFn(_CountingCombineFn[H, H, set[H]]):
     """Collects the distinct values in a set; values are counted, so that they can be retracted.
 
     >>> to_set = ToSetCombineFn()
     >>> to_set.extract_output(to_set.remove_input(to_set.add_inputs(to_set.create_accumulator(), "aab"), "b"))
     {'a'}
     """
-
-    def create_accumulator(self) -> Counter[H]:
-        """See `CombineFn`."""
-        return Counter()
 
     def add_input(self, accumulator: Counter[H], element: H) -> Counter[H]:
         """See `CombineFn`."""
@@ -88,17 +107,7 @@ class ToSetCombineFn(CombineFn[H, Counter[H], set[H]]):
 
     def remove_input(self, accumulator: Counter[H], element: H) -> Counter[H]:
         """See `CombineFn`."""
-        accumulator[element] -= 1
-        if not accumulator[element]:
-            del accumulator[element]
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[Counter[H]]) -> Counter[H]:
-        """See `CombineFn`."""
-        merged = Counter[H]()
-        for accumulator in accumulators:
-            merged.update(accumulator)
-        return merged
+        return self._without(accumulator, element)
 
     def extract_output(self, accumulator: Counter[H]) -> set[H]:
         """See `CombineFn`."""
@@ -106,7 +115,7 @@ class ToSetCombineFn(CombineFn[H, Counter[H], set[H]]):
 
 
 @named("CountDistinctCombineFn")
-class CountDistinctCombineFn(CombineFn[object, Counter[bytes], int]):
+class CountDistinctCombineFn(_CountingCombineFn[object, bytes, int]):
     """Counts the distinct values exactly; None is a value.
 
     Values are compared as keys are, and must be of types that can be keys: 1 and True are two values, NaN is one. The
@@ -117,10 +126,6 @@ class CountDistinctCombineFn(CombineFn[object, Counter[bytes], int]):
     (2, 3)
     """
 
-    def create_accumulator(self) -> Counter[bytes]:
-        """See `CombineFn`."""
-        return Counter()
-
     def add_input(self, accumulator: Counter[bytes], element: object) -> Counter[bytes]:
         """See `CombineFn`. Raises KeyEncodingError for a value that cannot be a key."""
         accumulator[identity_of(encode_key(element))] += 1
@@ -128,18 +133,7 @@ class CountDistinctCombineFn(CombineFn[object, Counter[bytes], int]):
 
     def remove_input(self, accumulator: Counter[bytes], element: object) -> Counter[bytes]:
         """See `CombineFn`."""
-        value = identity_of(encode_key(element))
-        accumulator[value] -= 1
-        if not accumulator[value]:
-            del accumulator[value]
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[Counter[bytes]]) -> Counter[bytes]:
-        """See `CombineFn`."""
-        merged = Counter[bytes]()
-        for accumulator in accumulators:
-            merged.update(accumulator)
-        return merged
+        return self._without(accumulator, identity_of(encode_key(element)))
 
     def extract_output(self, accumulator: Counter[bytes]) -> int:
         """See `CombineFn`."""

@@ -23,8 +23,7 @@ def check_vectorized(
 ) -> None:
     """Check that a `VectorizedCombineFn` gives the same results by Arrow arrays and element by element.
 
-    The values are put into groups, cut into parts and merged in random order, as runs do it; accumulators and states
-    are mixed, too.
+    Values are grouped, cut into parts and merged in random order, as runs do it, accumulators and states mixed.
 
     Args:
         combine_fn: The combiner. Its `setup` is called before and its `teardown` after.
@@ -50,15 +49,28 @@ def check_vectorized(
       ...
     AssertionError: Letters gives 2 by arrays and 1 element by element for ['ä']; seed 0, round 0
     """
+    if problem := _first_difference(combine_fn, values, tolerance, rounds, seed):
+        raise AssertionError(problem)
+
+
+def _first_difference(
+    combine_fn: VectorizedCombineFn[Any, Any, Any],
+    values: pa.Array | Sequence[object],
+    tolerance: float,
+    rounds: int,
+    seed: int,
+) -> str:
+    """The message of the first division for which the two forms differ; empty if there is none."""
     column = values if isinstance(values, pa.Array) else pa.array(values)
     chance = random.Random(seed)
     combine_fn.setup()
     try:
         for number in range(rounds):
             if problem := _difference(combine_fn, column, chance.randint(1, 4) if number else 1, chance, tolerance):
-                raise AssertionError(f"{type(combine_fn).__name__} {problem}; seed {seed}, round {number}")
+                return f"{type(combine_fn).__name__} {problem}; seed {seed}, round {number}"
     finally:
         combine_fn.teardown()
+    return ""
 
 
 def _difference(

@@ -251,22 +251,15 @@ def cut(
         MissingFileError: A file is gone, and that is not allowed.
         ValueError: A begun file is shorter than it was.
     """
-    rest, begun = deque(unread), list[UnreadFile]()
+    rest = deque(unread)
     tasks = _Tasks(share=max(1, -(-limit // max(1, splits))))
     while tasks.total < limit and _has_first(rest, take):
         if format_.is_divided(rest[0].file):
             rest[0] = _as_it_is(rest[0], format_, rest[0] in compared, changed)
-        first, before = rest[0], tasks.total
         _cut_first(format_, rest, tasks, limit, allow_missing, missing)
-        if tasks.total > before and (not begun or begun[-1].file != first.file):
-            begun.append(first)
-    share = max(_LEAST_SHARE, -(-tasks.total // max(1, splits)))
-    if not rest and share < tasks.share:
-        # There was less than the limit, so a task's share of that may have been all.
-        tasks, again = _Tasks(share), deque(begun)
-        while again:
-            _cut_first(format_, again, tasks, sys.maxsize, allow_missing, missing)
-    if rest and rest[0].offset and not rest[0].mark and format_.is_divided(rest[0].file):
+    if not rest:
+        tasks = _in_equal_shares(format_, tasks, splits, allow_missing, missing)
+    elif rest[0].offset and not rest[0].mark and format_.is_divided(rest[0].file):
         rest[0] = _marked(format_, rest[0])
     compared.clear()
     compared.update(rest)
@@ -295,12 +288,30 @@ def _cut_first(
         if not gone.offset:
             missing(gone.file)
         return
+    tasks.begun.setdefault(rest[0].file, rest[0])
     piece, count, offset = found
     tasks.add(piece, count)
     if offset is None:
         rest.popleft()
     else:
         rest[0] = replace(rest[0], offset=offset, mark="")
+
+
+def _in_equal_shares(
+    format_: FileFormat,
+    tasks: _Tasks,
+    splits: int,
+    allow_missing: bool,
+    missing: Callable[[MatchedFile], None],
+) -> _Tasks:
+    """The tasks of files that are read to their ends, whose share may be more than what there was for all of them."""
+    share = max(_LEAST_SHARE, -(-tasks.total // max(1, splits)))
+    if share >= tasks.share:
+        return tasks
+    made, rest = _Tasks(share), deque(tasks.begun.values())
+    while rest:
+        _cut_first(format_, rest, made, sys.maxsize, allow_missing, missing)
+    return made
 
 
 @dataclass
@@ -313,6 +324,8 @@ class _Tasks:
     in_task: int = 0
     """Records of the last task."""
     pieces: list[list[Split]] = field(default_factory=list)
+    begun: dict[MatchedFile, UnreadFile] = field(default_factory=dict)
+    """The files that have pieces, as they were before the first one."""
 
     def add(self, piece: Split, count: int) -> None:
         """Add a piece of so many records to the last task, or to a new one if that has its share."""

@@ -29,7 +29,7 @@ from headrace.sdk.windows.slices import Slices, slots_of
 MOST_ELEMENTS = 200_000
 """Number of elements in columns from which on they are combined before the end of the bundle."""
 MOST_CELLS = 400_000
-"""Number of cells from which on they are merged, and sent if that does not make them fewer."""
+"""Number of cells from which on they are merged, and sent if more than half of them are left."""
 _SENT = 100_000
 """Greatest number of cells in a batch."""
 
