@@ -242,17 +242,14 @@ def cut(
         limit: About the greatest number of records.
         splits: About the number of tasks.
         allow_missing: Whether files that are gone are passed over.
-        compared: The result of the call before, whose contents need not be compared with their marks if size and time
-            are the same; empty after a restart, as copies may keep both. Becomes the begun files of this result.
+        compared: The result of the call before, not compared with its marks if size and time are the same; empty after
+            a restart, as copies may keep both. Becomes the begun files of this result.
         missing: Is told of each file that is gone before it is begun.
         changed: Is told of each file that is another one before it is begun, and what it is now.
 
-    Raises:
-        MissingFileError: A file is gone, and that is not allowed.
-        ValueError: A begun file is shorter than it was.
+    Raises `MissingFileError` if a file is gone and may not be, `ValueError` if a begun one is shorter than it was.
     """
-    rest = deque(unread)
-    tasks = _Tasks(share=max(1, -(-limit // max(1, splits))))
+    rest, tasks = deque(unread), _Tasks(share=max(1, -(-limit // max(1, splits))))
     while tasks.total < limit and _has_first(rest, take):
         if format_.is_divided(rest[0].file):
             rest[0] = _as_it_is(rest[0], format_, rest[0] in compared, changed)
