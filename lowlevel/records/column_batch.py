@@ -148,7 +148,7 @@ def shape_of_key(extract: KeyExtractor, shape: ValueSchema) -> ValueSchema | Non
 class Single:
     """The value of one column.
 
-    >>> Single(1).values(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    >>> Single(1).values(pa.RecordBatch.from_pydict({"carrier": ["UA"], "delay": [3]}))
     [3]
     """
 
@@ -176,7 +176,7 @@ class Single:
 class Named:
     """A dict with a value for each name.
 
-    >>> Named(("late",), (Single(1),)).values(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    >>> Named(("late",), (Single(1),)).values(pa.RecordBatch.from_pydict({"carrier": ["UA"], "delay": [3]}))
     [{'late': 3}]
     """
 
@@ -210,7 +210,7 @@ class Named:
 class Tuple:
     """A plain tuple, for instance of key and value.
 
-    >>> pair(Single(0), Single(1)).values(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    >>> pair(Single(0), Single(1)).values(pa.RecordBatch.from_pydict({"carrier": ["UA"], "delay": [3]}))
     [('UA', 3)]
     """
 

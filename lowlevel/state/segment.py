@@ -35,7 +35,7 @@ KeyPositions: TypeAlias = npt.NDArray[np.uint64]
 def encode(batch: pa.RecordBatch) -> bytes:
     """Encode a segment. Raises ValueError if the first column is not `row`, of type `binary(16)` and without nulls.
 
-    >>> batch = pa.record_batch({"row": pa.array([b"r" * 16], pa.binary(16)), "sum": [7]})
+    >>> batch = pa.RecordBatch.from_pydict({"row": pa.array([b"r" * 16], pa.binary(16)), "sum": [7]})
     >>> decode(encode(batch)).equals(batch)
     True
     """
@@ -61,7 +61,7 @@ def restricted(contents: bytes, start: int, stop: int) -> bytes | None:
     r"""The segment's lines whose keys are in the interval [start, stop) of the key space; None if there are none.
 
     >>> key_hashes = pa.array([bytes(16), b"\xff" * 16], pa.binary(16))
-    >>> both = encode(pa.record_batch({"row": key_hashes, "n": [1, 2]}))
+    >>> both = encode(pa.RecordBatch.from_pydict({"row": key_hashes, "n": [1, 2]}))
     >>> decode(restricted(both, 0, 1 << 63)).column("n").to_pylist(), restricted(both, 1, 2)
     ([1], None)
     """

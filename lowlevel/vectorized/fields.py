@@ -56,7 +56,7 @@ class Field:
         """The numpy type of the field's arrays; timestamps are int64, microseconds UTC. Raises TypeError."""
         kind = self.of_type()
         if pa.types.is_fixed_size_binary(kind):
-            return cast("np.dtype[np.generic]", np.dtype(f"S{kind.byte_width}"))
+            return cast("np.dtype[np.generic]", np.dtype(f"S{kind.bit_width // 8}"))
         return cast("np.dtype[np.generic]", np.dtype(_CODES.get(kind, "<i8")))
 
     def __str__(self) -> str:

@@ -51,7 +51,7 @@ __all__ = [
 class Instant:
     """A `Timestamp`, of a column with its microseconds UTC as 64-bit integers.
 
-    >>> Instant(0).values(pa.record_batch({"start": [1_500_000]}))
+    >>> Instant(0).values(pa.RecordBatch.from_pydict({"start": [1_500_000]}))
     [Timestamp(1.500000)]
     """
 
@@ -88,7 +88,8 @@ class FieldsKind(Enum):
 class Fields:
     """Named values.
 
-    >>> Fields(("late",), (Single(1),), FieldsKind.DICT).values(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    >>> batch = pa.RecordBatch.from_pydict({"carrier": ["UA"], "delay": [3]})
+    >>> Fields(("late",), (Single(1),), FieldsKind.DICT).values(batch)
     [{'late': 3}]
     """
 
@@ -150,7 +151,7 @@ _LARGEST_SECONDS = 9_000_000_000_000
 def shape_of_rows(table: pa.RecordBatch, as_rows: bool) -> Fields | None:
     """The shape of dicts, or `Row`s, of all columns; None if making them could fail, or if two columns share a name.
 
-    >>> shape_of_rows(pa.record_batch({"carrier": ["UA"], "delay": [3]}), as_rows=False).names
+    >>> shape_of_rows(pa.RecordBatch.from_pydict({"carrier": ["UA"], "delay": [3]}), as_rows=False).names
     ('carrier', 'delay')
     """
     names = table.schema.names
@@ -277,7 +278,7 @@ class Fired:
     >>> from headrace.sdk.expressions.element_schema import Single
     >>> from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
     >>> shape = Fired(Single(0), 1, 2, PANE_INFO_UNKNOWN)
-    >>> shape.values(pa.record_batch({"total": [7], "start": [0], "end": [60_000_000]}))[0][:2]
+    >>> shape.values(pa.RecordBatch.from_pydict({"total": [7], "start": [0], "end": [60_000_000]}))[0][:2]
     (7, [0.0, 60.0))
     """
 
@@ -324,7 +325,7 @@ class Fired:
 class OrNone:
     """A value, or None, as a column of bools says.
 
-    >>> OrNone(Single(0), 1).values(pa.record_batch({"delay": [3, 4], "is_there": [True, False]}))
+    >>> OrNone(Single(0), 1).values(pa.RecordBatch.from_pydict({"delay": [3, 4], "is_there": [True, False]}))
     [3, None]
     """
 

@@ -27,7 +27,7 @@ _TEXT = pa.large_string()
 class JoinKey:
     """The key of a join.
 
-    >>> JoinKey((Single(0),), 1).values(pa.record_batch({"user": [7, None]}))
+    >>> JoinKey((Single(0),), 1).values(pa.RecordBatch.from_pydict({"user": [7, None]}))
     [(None, (7,)), (1, (None,))]
     """
 

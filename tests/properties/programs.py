@@ -101,7 +101,7 @@ def table_for(rng: random.Random, rows: int) -> pa.RecordBatch:
             columns[name] = pa.array(drawn, kind.value_type).dictionary_encode().cast(kind)
         else:
             columns[name] = pa.array(drawn, pa.date32()).cast(kind) if name == "day" else pa.array(drawn, kind)
-    return pa.record_batch(columns)
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def cut(rng: random.Random, table: pa.RecordBatch) -> list[pa.RecordBatch]:

@@ -155,7 +155,9 @@ def job(session: SparkSession) -> list[object]:
 
     def seen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            yield pa.record_batch({"gc": [gc.get_threshold()[0]], "pool": [pa.default_memory_pool().backend_name]})
+            yield pa.RecordBatch.from_pydict(
+                {"gc": [gc.get_threshold()[0]], "pool": [pa.default_memory_pool().backend_name]}
+            )
 
     frame = session.range(0, 40, 1, 2).selectExpr("id % 4 AS key", "timestamp_seconds(id) AS at")
     groups = frame.groupBy("key", "at").count().count()

@@ -393,7 +393,7 @@ def lines_in(batch: pa.RecordBatch, computation: str, decode_key: Callable[[byte
     """The lines of a segment; none of a segment whose lines only refer to other lines.
 
     >>> key_hashes = pa.array([b"r" * 16, b"s" * 16], pa.binary(16))
-    >>> batch = pa.record_batch({"row": key_hashes, "key": ["a", "b"], "sum": [3, 4]})
+    >>> batch = pa.RecordBatch.from_pydict({"row": key_hashes, "key": ["a", "b"], "sum": [3, 4]})
     >>> [(line.key, line.columns) for line in lines_in(batch, "sums", bytes)]
     [('a', {'sum': 3}), ('b', {'sum': 4})]
     >>> same = batch.replace_schema_metadata({SAME: '{"end": 60}'})

@@ -183,7 +183,7 @@ def batch_of_rows(table: pa.RecordBatch, timestamp: TimestampOf) -> Batch:
 
     Raises ValueError, which names a row without an event time.
 
-    >>> batch_of_rows(pa.record_batch({"delay": [3]}), None).values
+    >>> batch_of_rows(pa.RecordBatch.from_pydict({"delay": [3]}), None).values
     [Row(delay=3)]
     """
     shape = shape_of_rows(table, as_rows=True)
@@ -205,7 +205,7 @@ def event_times(batch: pa.RecordBatch, elements: Sequence[object], timestamp: Ti
 
     Raises ValueError, which names a row without an event time.
 
-    >>> event_times(pa.record_batch({"at": pa.array([0, 1], pa.timestamp("us", "UTC"))}), [None, None], "at")
+    >>> event_times(pa.RecordBatch.from_pydict({"at": pa.array([0, 1], pa.timestamp("us", "UTC"))}), [None, None], "at")
     [0, 1]
     """
     if isinstance(timestamp, str) and timestamp in batch.schema.names:

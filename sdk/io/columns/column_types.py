@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 _types = pa.types
+_VIEWS = (_types.is_string_view, _types.is_binary_view) if hasattr(_types, "is_string_view") else None
+"""Whether a type is a view of text, or of bytes; None before pyarrow 16, which has no views."""
 _UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 """Unit of a type of times -> its nanoseconds."""
 
@@ -77,17 +79,14 @@ def _unchanged_types(kind: pa.DataType) -> tuple[type, ...]:
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether values of a type are text."""
-    return bool(_types.is_string(kind) or _types.is_large_string(kind) or _types.is_string_view(kind))
+    is_view = _VIEWS is not None and _VIEWS[0](kind)
+    return bool(_types.is_string(kind) or _types.is_large_string(kind) or is_view)
 
 
 def is_bytes(kind: pa.DataType) -> bool:
     """Whether values of a type are bytes."""
-    return bool(
-        _types.is_binary(kind)
-        or _types.is_large_binary(kind)
-        or _types.is_binary_view(kind)
-        or _types.is_fixed_size_binary(kind)
-    )
+    is_view = _VIEWS is not None and _VIEWS[1](kind)
+    return bool(_types.is_binary(kind) or _types.is_large_binary(kind) or _types.is_fixed_size_binary(kind) or is_view)
 
 
 def _lost(value: object) -> str:

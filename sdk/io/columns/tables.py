@@ -425,7 +425,7 @@ def _explained(records: list[dict[str, object]], schema: pa.Schema, error: Excep
 def to_rows(batch: pa.RecordBatch) -> list[object]:
     """A `Row` for each row of a batch.
 
-    >>> to_rows(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    >>> to_rows(pa.RecordBatch.from_pydict({"carrier": ["UA"], "delay": [3]}))
     [Row(carrier='UA', delay=3)]
     """
     return [Row.of(fields) for fields in to_dicts(batch)]
@@ -434,7 +434,7 @@ def to_rows(batch: pa.RecordBatch) -> list[object]:
 def to_dicts(batch: pa.RecordBatch) -> list[dict[str, object]]:
     """A dict for each row of a batch.
 
-    >>> to_dicts(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    >>> to_dicts(pa.RecordBatch.from_pydict({"carrier": ["UA"], "delay": [3]}))
     [{'carrier': 'UA', 'delay': 3}]
     """
     names = batch.schema.names

@@ -34,6 +34,8 @@ from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_range, t
 
 _FOOTER_END = 8
 """Bytes behind the footer, the last ones of a file: the footer's length and a word."""
+_CHECKED = {} if int(pa.__version__.partition(".")[0]) < 15 else {"page_checksum_verification": True}
+"""Arguments of `ParquetFile`: checksums of pages are verified where pyarrow can, from 15 on."""
 _MOST_ROWS = 50_000
 _MOST_VALUES = 500_000
 
@@ -252,12 +254,10 @@ class ParquetRows:
         system, path = self.format.located(self.file)
         constants = self.format.constants(self.file)
         with system.open_input_file(path) as opened:
-            file = pq.ParquetFile(opened, page_checksum_verification=True)
+            file = pq.ParquetFile(opened, **_CHECKED)
             columns = self.format.selected(self.file, cast(list[str], file.schema_arrow.names))
             if encoded := encoded_columns(file, [group for _, group in self._groups(file.metadata)], columns):
-                file = pq.ParquetFile(
-                    opened, metadata=file.metadata, read_dictionary=encoded, page_checksum_verification=True
-                )
+                file = pq.ParquetFile(opened, metadata=file.metadata, read_dictionary=encoded, **_CHECKED)
             for first, group in self._groups(file.metadata):
                 for table in file.iter_batches(rows_at_once(columns), [group], columns):
                     low, high = max(self.start - first, 0), min(self.stop - first, table.num_rows)
@@ -378,7 +378,7 @@ class _Tables:
         name = file.metadata.path
         with self._opened(system, path, name) as opened:
             try:
-                whole = pq.ParquetFile(opened, page_checksum_verification=True)
+                whole = pq.ParquetFile(opened, **_CHECKED)
             except Exception as error:
                 raise no_whole_file(name, error) from error
             if not self.as_tables:

@@ -175,7 +175,7 @@ def test_the_driver_gets_the_rows_that_a_pickle_would_bring(batches: list[Batch]
 
 def numbers(count: int) -> ColumnBatch:
     """So many whole numbers."""
-    return ColumnBatch(pa.record_batch({"n": pa.array(range(count))}), np.arange(count), Single(0))
+    return ColumnBatch(pa.RecordBatch.from_pydict({"n": pa.array(range(count))}), np.arange(count), Single(0))
 
 
 def test_batches_of_one_shape_travel_as_one_and_a_few_rows_as_values():

@@ -55,7 +55,9 @@ class Totals(Computation):
 def columns_of(given: Events) -> Batch:
     """The events as columns."""
     keys, times = [key for key, _ in given], [time for _, time in given]
-    table = pa.record_batch({"key": pa.array(keys, pa.string()), "number": pa.array(range(len(given)), pa.int64())})
+    table = pa.RecordBatch.from_pydict(
+        {"key": pa.array(keys, pa.string()), "number": pa.array(range(len(given)), pa.int64())}
+    )
     shape = shape_of_rows(table, as_rows=False)
     assert shape is not None
     return ColumnBatch(table, np.array(times, np.int64), shape)

@@ -92,7 +92,7 @@ def tables(draw: st.DrawFn) -> pa.RecordBatch:
     carried = draw(st.lists(nullable, min_size=size, max_size=size))
     numbers = draw(st.lists(NUMBERS, min_size=size, max_size=size))
     columns = {"key": pa.array(["a", "b"] * size).slice(0, size), "number": pa.array(numbers, pa.int64())}
-    return pa.record_batch({**columns, "carried": pa.array(carried, kind)}).slice(1, size - 2)
+    return pa.RecordBatch.from_pydict({**columns, "carried": pa.array(carried, kind)}).slice(1, size - 2)
 
 
 def outcome(read: Callable[[Any], Any], way: str) -> object:
@@ -146,7 +146,7 @@ def test_a_time_of_day_is_refused_as_a_key_in_the_same_words(tmp_path: Path) -> 
 
 
 WHERE = {"x": 1, "at": LATER, "tags": ["a"], "in": {"y": 2.5}}
-NESTED = pa.record_batch(
+NESTED = pa.RecordBatch.from_pydict(
     {
         "where": pa.array([WHERE, {**WHERE, "x": None, "tags": None}]).slice(1),
         "tags": pa.array([["a"], [None, "b"]]).slice(1),

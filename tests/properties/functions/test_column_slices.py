@@ -73,7 +73,7 @@ def from_parquet(column, first, count):
 
 def from_messages(column, first, count):
     sink = pa.BufferOutputStream()
-    batch = pa.record_batch({"one": column}).slice(first, count)
+    batch = pa.RecordBatch.from_pydict({"one": column}).slice(first, count)
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return pa.ipc.open_stream(sink.getvalue()).read_next_batch().column(0)
@@ -91,7 +91,7 @@ def parts_of(kind):
 
 
 def view_of(**columns):
-    table = pa.record_batch(columns)
+    table = pa.RecordBatch.from_pydict(columns)
     return BatchView(
         table, np.zeros(table.num_rows, np.int64), shape_of_rows(table, as_rows=True), lambda: (None, None)
     )

@@ -102,7 +102,7 @@ def tables(draw, names):
         column = draw(st.lists(values if draw(st.booleans()) else st.none() | values, min_size=rows, max_size=rows))
         drawn[name] = pa.array(column, pa.string()).dictionary_encode() if name == "coded" else pa.array(column, kind)
     first = draw(st.integers(0, rows))
-    return pa.record_batch(drawn).slice(first, draw(st.integers(0, rows - first)))
+    return pa.RecordBatch.from_pydict(drawn).slice(first, draw(st.integers(0, rows - first)))
 
 
 FIELDS = st.sampled_from([*map(col, COLUMNS), event_time(), window_start(), window_end(), pane_index(), pane_timing()])
@@ -238,7 +238,7 @@ def outcome(expression, view):
 def test_every_operation_on_every_pair_of_values(name):
     tried = 0
     for (left, one), (right, other) in PAIRS:
-        table = pa.record_batch({"one": pa.array([one], left), "other": pa.array([other], right)})
+        table = pa.RecordBatch.from_pydict({"one": pa.array([one], left), "other": pa.array([other], right)})
         view = view_of(table, [0])
         for operand in (col.other, other):
             expression = getattr(col.one, name)(operand)
@@ -285,7 +285,7 @@ def test_every_function_of_every_value(name):
     tried = 0
     for kind, values in SINGLE.items():
         for value in values:
-            view = view_of(pa.record_batch({"one": pa.array([value], kind)}), [0])
+            view = view_of(pa.RecordBatch.from_pydict({"one": pa.array([value], kind)}), [0])
             expression = FUNCTIONS[name](col.one)
             found = outcome(expression, view)
             if found is not None:
@@ -294,7 +294,7 @@ def test_every_function_of_every_value(name):
     assert (tried > 2) is (name not in ("isin mixed", "replace nothing"))
 
 
-TABLE = pa.record_batch(
+TABLE = pa.RecordBatch.from_pydict(
     {
         "whole": pa.array([3, None, -4]),
         "more": pa.array([2, 5, -3]),

@@ -105,7 +105,7 @@ TRUTHS = [
 def tables(draw):
     count = draw(st.integers(1, 5))
     several = partial(_several, draw, count)
-    return pa.record_batch(
+    return pa.RecordBatch.from_pydict(
         {
             "word": pa.array(several(st.sampled_from(["a", "ab", "B", "", None])), pa.string()),
             "number": pa.array(several(st.one_of(st.integers(-3, 9), st.none())), pa.int64()),
@@ -172,7 +172,7 @@ def test_what_is_seen_of_conditions_is_their_truth(table):
         check(function, Fields(NAMES, SINGLES, FieldsKind.DICT), table, as_truth=True)
 
 
-TABLE = pa.record_batch({"word": ["a"], "number": [4], "share": [0.25], "list": [[1]]})
+TABLE = pa.RecordBatch.from_pydict({"word": ["a"], "number": [4], "share": [0.25], "list": [[1]]})
 
 
 def test_most_of_these_are_computed_by_column():
@@ -458,7 +458,7 @@ def test_moments_by_column_are_those_of_calls(way, name, numbers, parts):
     numbers = [None if number is None else bool(number) if name == "flag" else number / parts for number in numbers]
     kind = MOMENTS[name]
     whole = [number if name in ("fraction", "half", "flag") or number is None else int(number) for number in numbers]
-    table = pa.record_batch({"x": pa.array(whole, kind)})
+    table = pa.RecordBatch.from_pydict({"x": pa.array(whole, kind)})
     found = _stamped(AT[way], table)
     if found is not None:
         rows = table.to_pylist()
@@ -470,7 +470,8 @@ def test_which_moments_are_computed_by_column():
         (way, name)
         for way in AT
         for name, kind in MOMENTS.items()
-        if _stamped(AT[way], pa.record_batch({"x": pa.array([True if name == "flag" else 1], kind)})) is not None
+        if _stamped(AT[way], pa.RecordBatch.from_pydict({"x": pa.array([True if name == "flag" else 1], kind)}))
+        is not None
     }
     assert found == BY_COLUMN
 
@@ -479,7 +480,7 @@ def test_bounds_of_windows_are_event_times():
     def stamped(row, within=beam.DoFn.WindowParam):
         return window.TimestampedValue(row["x"], within.end)
 
-    assert _stamped(stamped, pa.record_batch({"x": [1]})) == [("1", 3)]
+    assert _stamped(stamped, pa.RecordBatch.from_pydict({"x": [1]})) == [("1", 3)]
 
 
 CALENDAR = {
@@ -506,7 +507,7 @@ def test_parts_of_dates_by_column_are_those_of_calls(name, moments):
     kind, by_column = DATES[name]
     moments = [moment.replace(microsecond=0) for moment in moments]
     made = {"day": datetime.date, "clock": datetime.time, "text": str}.get(name, lambda moment: moment)
-    table = pa.record_batch({"x": pa.array([*map(made, moments), made(moments[0])], kind)}).slice(1)
+    table = pa.RecordBatch.from_pydict({"x": pa.array([*map(made, moments), made(moments[0])], kind)}).slice(1)
     for way, function in CALENDAR.items():
         through, shape = translate_function(function, bind(function, (), {})), shape_of_rows(table, as_rows=False)
         view = BatchView(table, np.zeros(table.num_rows, np.int64), shape, lambda: ENDS)
@@ -519,7 +520,7 @@ def test_parts_of_dates_by_column_are_those_of_calls(name, moments):
 
 
 def test_none_has_no_parts():
-    table = pa.record_batch({"x": pa.array([datetime(2024, 1, 1), None])})
+    table = pa.RecordBatch.from_pydict({"x": pa.array([datetime(2024, 1, 1), None])})
     for function in CALENDAR.values():
         view = BatchView(table, np.zeros(2, np.int64), shape_of_rows(table, as_rows=False), lambda: ENDS)
         with pytest.raises(Unable):

@@ -165,7 +165,7 @@ def batches(draw):
     for _ in range(draw(st.integers(1, 2))):
         count = draw(st.integers(1, 5))
         several = partial(_several, draw, count)
-        table = pa.record_batch(
+        table = pa.RecordBatch.from_pydict(
             {
                 "word": pa.array(several(st.sampled_from(["a", "ab", "b", None])), pa.string()),
                 "number": pa.array(several(st.integers(-3, 9)), pa.int64()),
@@ -222,7 +222,7 @@ def test_python_values_of_one_type_become_columns():
 
 def test_a_filter_passes_the_same_objects_on():
     rows = [Row(word="a", number=number, share=0.5) for number in range(3)]
-    table = pa.record_batch({"word": ["a"] * 3, "number": [0, 1, 2], "share": [0.5] * 3})
+    table = pa.RecordBatch.from_pydict({"word": ["a"] * 3, "number": [0, 1, 2], "share": [0.5] * 3})
     batch = ColumnBatch(table, np.zeros(3, np.int64), fields(FieldsKind.ROW), rows)
     assert list(map(id, filtered(batch, pa.array([False, True, True])).values)) == list(map(id, rows[1:]))
 
@@ -260,7 +260,7 @@ def test_a_stage_behind_a_grouping_does_the_same_with_columns(names, made, in_gl
     assert run(stage, columns).same(run(stage, [Batch(batch.values, batch.timestamps) for batch in columns]))
 
 
-TABLE = pa.record_batch({"word": ["a", "b"], "number": [3, 4], "share": [0.5, 1.0]})
+TABLE = pa.RecordBatch.from_pydict({"word": ["a", "b"], "number": [3, 4], "share": [0.5, 1.0]})
 TIMES = np.array([1_000_000, 12_000_000])
 
 
@@ -295,7 +295,7 @@ def test_results_of_groupings_stay_columns():
     totals = pipeline | anything() | beam.WindowInto(window.FixedWindows(10)) | "Sum" >> beam.CombinePerKey(sum)
     totals | beam.KvSwap() | "Longer" >> beam.WindowInto(window.FixedWindows(20)) | beam.GroupByKey()
     stage = stage_of(pipeline, "Sum")
-    table = pa.record_batch({"key": ["a"], "total": [5], "start": [0], "end": [10_000_000]})
+    table = pa.RecordBatch.from_pydict({"key": ["a"], "total": [5], "start": [0], "end": [10_000_000]})
     seen = run(stage, [ColumnBatch(table, TIMES[:1], Fired(pair(Single(0), Single(1)), 2, 3, PANE))])
     assert seen.columns == {"GroupByKey#in"}
     assert [row[0] for row in seen.streams["GroupByKey#in"]] == ["(5, 'a')"]
@@ -311,7 +311,7 @@ def test_panes_stay_columns():
     stage = stage_of(pipeline, "GroupBy(word)/Combine")
     panes = pane_codes(*np.array([[0, 7], [-1, 2], [0, 2]]), np.array([False, True]))
     more = {"start": [0, 0], "end": [10_000_000] * 2, "pane": panes}
-    table = pa.record_batch({"key": ["a", "b"], "total": [5, 6], **more})
+    table = pa.RecordBatch.from_pydict({"key": ["a", "b"], "total": [5, 6], **more})
     key = Fields(("word",), (Single(0),), FieldsKind.TUPLE, "Key")
     columns = ColumnBatch(table, TIMES, Fired(pair(key, Tuple((Single(1),))), 2, 3, 4))
     seen = run(stage, [columns])
@@ -327,7 +327,7 @@ def test_what_functions_take_of_panes_stays_columns():
     stage = stage_of(pipeline, "Sum")
     panes = pane_codes(*np.array([[0, 7], [-1, 2], [0, 2]]), np.array([False, True]))
     more = {"start": [0, 0], "end": [10_000_000] * 2, "pane": panes}
-    table = pa.record_batch({"key": ["a", "b"], "total": [5, 6], **more})
+    table = pa.RecordBatch.from_pydict({"key": ["a", "b"], "total": [5, 6], **more})
     columns = ColumnBatch(table, TIMES, Fired(pair(Single(0), Single(1)), 2, 3, 4))
     seen = run(stage, [columns])
     (stream,) = seen.columns
@@ -342,7 +342,7 @@ def test_results_of_aggregations_stay_columns():
     selected = totals | beam.Select("total", "word", start=beam.window_start())
     selected | "All" >> beam.WindowInto(window.GlobalWindows()) | "Again" >> beam.GroupBy("word")
     stage = stage_of(pipeline, "GroupBy(word)/Combine")
-    table = pa.record_batch({"key": ["a"], "total": [5], "start": [0], "end": [10_000_000]})
+    table = pa.RecordBatch.from_pydict({"key": ["a"], "total": [5], "start": [0], "end": [10_000_000]})
     key = Fields(("word",), (Single(0),), FieldsKind.TUPLE, "Key")
     seen = run(stage, [ColumnBatch(table, TIMES[:1], Fired(pair(key, Tuple((Single(1),))), 2, 3, PANE))])
     (stream,) = seen.columns

@@ -28,7 +28,7 @@ KINDS = pytest.mark.parametrize("kind", [Classic, pytest.param(Connect, marks=ne
 @KINDS
 @pytest.mark.parametrize("sizes", [[1], [3, 1, 2], [1] * 9, [2_000, 1]])
 def test_each_chunk_is_a_partition_in_order(spark: SparkSession, kind: type[Cluster], sizes: list[int]) -> None:
-    chunks = [pa.record_batch({"n": range(size), "blob": [b"x" * 10] * size}) for size in sizes]
+    chunks = [pa.RecordBatch.from_pydict({"n": range(size), "blob": [b"x" * 10] * size}) for size in sizes]
     frame = kind(engine_session(spark)).partitioned(pa.Table.from_batches(chunks))  # type: ignore[call-arg]  # both are made of a session
     assert frame.columns == ["n", "blob"]
     rows = frame.select("n", F.spark_partition_id().alias("at")).collect()

@@ -44,12 +44,12 @@ def test_each_row_is_in_the_partition_that_it_names(
 
 
 def _one_row(batches: object) -> object:
-    yield pa.record_batch({"rows": pa.array([sum(len(batch) for batch in batches)], pa.int64())})  # type: ignore[attr-defined]  # Spark gives batches
+    yield pa.RecordBatch.from_pydict({"rows": pa.array([sum(len(batch) for batch in batches)], pa.int64())})  # type: ignore[attr-defined]  # Spark gives batches
 
 
 def a_table() -> pa.Table:
     at = datetime.datetime(2026, 1, 2, 3, 4, 5, 6, datetime.UTC)
-    one = pa.record_batch(
+    one = pa.RecordBatch.from_pydict(
         {
             "whole": pa.array([1, None], pa.int64()),
             "small": pa.array([1, -1], pa.int8()),

@@ -52,7 +52,9 @@ def test_tasks_of_the_program_find_workers_as_spark_made_them(
     def seen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         print("the program's own task")
         for _ in batches:
-            yield pa.record_batch({"gc": [str(gc.get_threshold())], "pool": [pa.default_memory_pool().backend_name]})
+            yield pa.RecordBatch.from_pydict(
+                {"gc": [str(gc.get_threshold())], "pool": [pa.default_memory_pool().backend_name]}
+            )
 
     rows = spark.range(0, 8, 1, 4).mapInArrow(seen, "gc string, pool string").collect()
     assert {tuple(row) for row in rows} == {(str(gc.get_threshold()), pa.default_memory_pool().backend_name)}

@@ -210,7 +210,8 @@ def test_whatever_a_fingerprint_may_name_has_a_name() -> None:
     bases: list[type] = [beam.CombineFn, window.WindowFn, window.BoundedWindow, trigger.Trigger, Computation]
     bases += [InlineComputation, IntervalComputation, BaseInjector, Coder, StateSpec, CallSink]
     abstract = {
-        "_ExtremeFn _VotesFn _CountingCombineFn _ByTimeCombineFn _DispersionFn NonMergingWindowFn _Calendar Composite Parallel "
+        "_ExtremeFn _VotesFn _CountingCombineFn _ByTimeCombineFn _DispersionFn NonMergingWindowFn "
+        "_Calendar Composite Parallel "
         "_Deterministic _TextCoder _Composite _ListCombineFn Stateless VectorizedCombineFn "
         "_ReadElsewhere DoFnComputation"  # in tasks only
     }

@@ -13,7 +13,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, pair
 from headrace.sdk.model.row import Row
 
-TABLE = pa.record_batch({"carrier": ["UA", "AA"], "delay": [3, -1]})
+TABLE = pa.RecordBatch.from_pydict({"carrier": ["UA", "AA"], "delay": [3, -1]})
 BATCH = ColumnBatch(TABLE, np.array([10, 20]), pair(Single(0), Single(1)))
 
 

@@ -33,7 +33,7 @@ KINDS: dict[pa.DataType, st.SearchStrategy[object]] = {
 
 def parcel(counts: list[int], column: pa.Array) -> ColumnBlock:
     names = [f"key {number}" for number in range(len(counts))]
-    table = pa.record_batch({"key": np.repeat(names, counts), "value": column})
+    table = pa.RecordBatch.from_pydict({"key": np.repeat(names, counts), "value": column})
     keys = list(map(encode_key, names))
     batch = ColumnBatch(table, np.arange(len(table)) * 7, pair(Single(0), Single(1)))
     return ColumnBlock("step", "in", keys, list(map(key_hash_of, keys)), array("q", counts), batch)

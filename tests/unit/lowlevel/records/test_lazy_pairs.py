@@ -24,7 +24,7 @@ MANY = 200
 
 def parcel(shape: ValueSchema, records: int = MANY) -> ColumnBlock:
     keys = ["a"] * records + ["b"] * records
-    table = pa.record_batch({"key": keys, "value": list(range(2 * records))})
+    table = pa.RecordBatch.from_pydict({"key": keys, "value": list(range(2 * records))})
     batch = ColumnBatch(table, np.arange(2 * records) * 1_000_000, shape)
     made = ColumnBlock("step", "in", [b"sa", b"sb"], [b"a" * 16, b"b" * 16], array("q", [records] * 2), batch)
     decoded = decode_block(made.encode())

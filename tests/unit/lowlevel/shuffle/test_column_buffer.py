@@ -21,7 +21,7 @@ from headrace.lowlevel.topology.nodes import Keyed
 @pytest.mark.parametrize("number_of_keys", [3, (1 << 16) + 2])
 def test_records_of_a_key_stay_in_order_of_arrival(number_of_keys: int) -> None:
     numbers = np.arange(2 * number_of_keys)
-    table = pa.record_batch({"key": pa.array(numbers % number_of_keys), "value": pa.array(numbers)})
+    table = pa.RecordBatch.from_pydict({"key": pa.array(numbers % number_of_keys), "value": pa.array(numbers)})
     buffer = ColumnBuffer("step", "in", itemgetter(0), encode_key)
     buffer.add(ColumnBatch(table, numbers, pair(Single(0), Single(1))))
     intervals, keys = IntervalMap.evenly(2), Keys()

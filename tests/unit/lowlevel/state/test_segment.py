@@ -36,7 +36,7 @@ rows = st.binary(min_size=16, max_size=16) | edges.map(lambda place: min(place, 
 
 
 def batch_of(its: list[bytes], **columns: object) -> pa.RecordBatch:
-    return pa.record_batch({"row": pa.array(its, ROW), **columns})
+    return pa.RecordBatch.from_pydict({"row": pa.array(its, ROW), **columns})
 
 
 def test_any_types_and_all_metadata_are_kept() -> None:
@@ -60,9 +60,9 @@ def test_any_types_and_all_metadata_are_kept() -> None:
 @pytest.mark.parametrize(
     "batch",
     [
-        pa.record_batch({}),
-        pa.record_batch({"key": [1], "row": pa.array([bytes(16)], ROW)}),
-        pa.record_batch({"row": [b"r" * 16]}),
+        pa.RecordBatch.from_pydict({}),
+        pa.RecordBatch.from_pydict({"key": [1], "row": pa.array([bytes(16)], ROW)}),
+        pa.RecordBatch.from_pydict({"row": [b"r" * 16]}),
         batch_of([bytes(16), None]),
     ],
     ids=["nothing", "elsewhere", "of any length", "a null"],

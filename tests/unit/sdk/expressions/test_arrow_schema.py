@@ -59,14 +59,14 @@ NOT_PLAIN = {
 
 @pytest.mark.parametrize("as_rows", [False, True])
 def test_rows_are_what_they_were(as_rows):
-    table = pa.record_batch(PLAIN).slice(1)
+    table = pa.RecordBatch.from_pydict(PLAIN).slice(1)
     shape = shape_of_rows(table, as_rows)
     assert repr(shape.values(table)) == repr((to_rows if as_rows else to_dicts)(table))
 
 
 @pytest.mark.parametrize("name", NOT_PLAIN)
 def test_what_may_fail_later_is_read_at_once(name):
-    assert shape_of_rows(pa.record_batch({"x": NOT_PLAIN[name]}), as_rows=False) is None
+    assert shape_of_rows(pa.RecordBatch.from_pydict({"x": NOT_PLAIN[name]}), as_rows=False) is None
 
 
 def test_of_two_columns_of_one_name_a_dict_has_the_last():
@@ -132,7 +132,7 @@ INSTANTS = pa.array([5, 6], pa.timestamp("us", "America/New_York"))
 
 @pytest.mark.parametrize("timestamp", [None, "at", lambda row: row.at])
 def test_rows_of_a_dataframe_come_as_columns(timestamp):
-    table = pa.record_batch({"carrier": ["UA", "AA"], "at": INSTANTS})
+    table = pa.RecordBatch.from_pydict({"carrier": ["UA", "AA"], "at": INSTANTS})
     batch = batch_of_rows(table, timestamp)
     assert isinstance(batch, ColumnBatch)
     assert batch.values == to_rows(table)
@@ -141,6 +141,6 @@ def test_rows_of_a_dataframe_come_as_columns(timestamp):
 
 def test_rows_that_may_fail_later_are_made_at_once():
     both = pa.array([[1], [2]], pa.list_(pa.time64("ns")))
-    batch = batch_of_rows(pa.record_batch({"both": both, "at": INSTANTS}), "at")
+    batch = batch_of_rows(pa.RecordBatch.from_pydict({"both": both, "at": INSTANTS}), "at")
     assert not isinstance(batch, ColumnBatch)
     assert batch.timestamps == [5, 6]

@@ -69,7 +69,7 @@ def columns_of(kind, values):
     """A part of a column, as an epoch's end cuts them, with as many rows before it and behind it."""
     column = pa.array(values * 3, kind.value_type).dictionary_encode().cast(kind) if is_coded(kind) else None
     column = pa.array(values * 3, kind) if column is None else column
-    batch = pa.record_batch({"one": column}).slice(len(values), len(values))
+    batch = pa.RecordBatch.from_pydict({"one": column}).slice(len(values), len(values))
     return ColumnBatch(batch, np.zeros(len(values), np.int64), Fields(("one",), (Single(0),), FieldsKind.DICT))
 
 

@@ -18,7 +18,7 @@ from headrace.sdk.io.columns.tables import table_of
 from headrace.transforms import window
 from headrace.utils.timestamp import Timestamp
 
-COLUMNS = pa.record_batch(
+COLUMNS = pa.RecordBatch.from_pydict(
     {
         "int8": pa.array([1, None], pa.int8()),
         "float": pa.array([0.5, None], pa.float32()),
@@ -71,7 +71,7 @@ def test_no_value_is_made_of_columns():
 
 
 def test_timestamps_become_instants():
-    table = pa.record_batch({"at": [1_500_000]})
+    table = pa.RecordBatch.from_pydict({"at": [1_500_000]})
     batch = ColumnBatch(table, np.zeros(1, np.int64), Fields(("at",), (Instant(0),), FieldsKind.ROW))
     assert table_of(batch).equals(table_of(plain(batch)))
     assert table_of(batch).to_pylist() == [{"at": datetime.datetime(1970, 1, 1, 0, 0, 1, 500_000, datetime.UTC)}]
@@ -97,7 +97,7 @@ def test_timestamps_become_instants():
     ids=str,
 )
 def test_other_columns_are_those_of_their_values(column):
-    table = pa.record_batch({"x": column})
+    table = pa.RecordBatch.from_pydict({"x": column})
     batch = ColumnBatch(table, np.zeros(len(column), np.int64), Fields(("x",), (Single(0),), FieldsKind.DICT))
     assert table_of(batch).equals(table_of(plain(batch)))
 
@@ -177,7 +177,7 @@ def test_values_are_not_cut_to_fit(kind, fits, does_not):
 
 
 def test_columns_are_not_cut_to_fit():
-    table = pa.record_batch({"it": [1.0, 1.5]})
+    table = pa.RecordBatch.from_pydict({"it": [1.0, 1.5]})
     with pytest.raises(ValueError, match=r"element \{'it': 1.5\} does not fit the schema: a part of 1.5 would be lost"):
         table_of(columns(table), pa.schema([("it", pa.int64())]))
     assert table_of(columns(table.slice(0, 1)), pa.schema([("it", pa.int64())])).to_pylist() == [{"it": 1}]

@@ -101,11 +101,11 @@ def test_the_type_of_the_first_epoch_takes_no_other_value(kind, fits, other, mes
     ids=str,
 )
 def test_columns_are_not_changed_to_fit(column, kind):
-    table = pa.record_batch({"it": column})
+    table = pa.RecordBatch.from_pydict({"it": column})
     batch = ColumnBatch(table, np.zeros(table.num_rows, np.int64), shape_of_rows(table, as_rows=False))
     with pytest.raises(ValueError, match=r"would .* in column 'it' of type"):
         table_of(batch, pa.schema({"it": kind}))
-    whole = pa.record_batch({"it": pa.array([0.5, float("nan"), None])})
+    whole = pa.RecordBatch.from_pydict({"it": pa.array([0.5, float("nan"), None])})
     batch = ColumnBatch(whole, np.zeros(3, np.int64), shape_of_rows(whole, as_rows=False))
     assert str(table_of(batch, pa.schema({"it": pa.float32()}))["it"].to_pylist()) == "[0.5, nan, None]"
 
@@ -114,7 +114,7 @@ def test_who_states_single_precision_gets_it():
     """A Python program has no numbers of 32 bits. Types that nobody has stated are held to."""
     single = [0.1, float("inf"), None]
     expected = pa.array(single, pa.float32()).to_pylist()
-    column = pa.record_batch({"it": pa.array(single)})
+    column = pa.RecordBatch.from_pydict({"it": pa.array(single)})
     columns = ColumnBatch(column, np.zeros(3, np.int64), shape_of_rows(column, as_rows=False))
     rows = Batch([{"it": value} for value in single], [0] * 3)
     schema = pa.schema({"it": pa.float32()})

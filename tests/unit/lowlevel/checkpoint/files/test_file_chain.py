@@ -157,7 +157,7 @@ class Appending:
         rows = [
             place.to_bytes(8, "big") + self.random.randbytes(8) for place in (*places, inside.start, inside.stop - 1)
         ]
-        return encode(pa.record_batch({"row": pa.array(rows, pa.binary(16)), "epoch": [epoch] * len(rows)}))
+        return encode(pa.RecordBatch.from_pydict({"row": pa.array(rows, pa.binary(16)), "epoch": [epoch] * len(rows)}))
 
 
 def lines(contents: bytes | None) -> list[tuple[bytes, int]]:

@@ -243,7 +243,9 @@ class TestRefused:
             tmp_path, pa.schema([("n", pa.int64())]), configuration={"delta.enableDeletionVectors": "true"}
         )
         assert read(ReadFromDelta(tmp_path)) == []
-        monkeypatch.setattr(DeltaTable, "deletion_vectors", lambda table: [pa.record_batch({"filepath": ["x"]})])
+        monkeypatch.setattr(
+            DeltaTable, "deletion_vectors", lambda table: [pa.RecordBatch.from_pydict({"filepath": ["x"]})]
+        )
         with pytest.raises(DeltaError, match=r"version 0 of .* has deletion vectors"):
             read(ReadFromDelta(tmp_path))
 

@@ -90,7 +90,7 @@ def test_names_of_the_loop_are_not_those_of_the_function():
 @pytest.mark.parametrize("of_columns", [False, True])
 def test_a_profiler_and_a_debugger_that_come_later_see_every_call(of_columns):
     live = stage(beam.Map(lambda row: (row["number"], 1)))
-    table = pa.record_batch({"number": [1, 2]})
+    table = pa.RecordBatch.from_pydict({"number": [1, 2]})
     batch = ColumnBatch(table, np.zeros(2, np.int64), Fields(("number",), (Single(0),), FieldsKind.DICT))
     batch = batch if of_columns else Batch(batch.values, [0, 0])
     called = []
