@@ -19,6 +19,7 @@ def end_process(number: int, frame: FrameType | None) -> None:
 
 def handle_signals() -> None:
     """Set the handler for the signals that nobody handles or ignores."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    # Windows has no SIGHUP.
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, end_process)

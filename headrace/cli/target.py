@@ -101,7 +101,8 @@ def _is_library(filename: str) -> bool:
 
 
 def _has_name(target: str) -> bool:
-    return ":" in target.rpartition(os.sep)[2]
+    # On Windows both slashes part folders, and the letter of a drive has a colon behind it.
+    return ":" in target.replace(os.altsep or os.sep, os.sep).rpartition(os.sep)[2]
 
 
 def _module(where: str) -> ModuleType:

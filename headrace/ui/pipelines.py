@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -367,6 +368,8 @@ _OWNER = re.compile(r" on (?P<host>\S+), process (?P<process>\d{1,10})$")
 def is_alive(owner: str, host: str | None = None) -> bool | None:
     """Whether the process that a lease names is there; None if it is on another machine, or none is named.
 
+    Windows does not say, so it is None there, too.
+
     The number of a process that has ended may be that of another one, so True means "perhaps".
 
     >>> is_alive(f"local runner on {socket.gethostname()}, process {os.getpid()}")
@@ -376,6 +379,9 @@ def is_alive(owner: str, host: str | None = None) -> bool | None:
     """
     found = _OWNER.search(owner)
     if found is None or found["host"] != (socket.gethostname() if host is None else host):
+        return None
+    if not hasattr(signal, "SIGKILL"):
+        # On Windows 0 is the number of Ctrl-C, which would be sent.
         return None
     try:
         os.kill(int(found["process"]), 0)

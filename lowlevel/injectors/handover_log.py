@@ -15,6 +15,7 @@ send one: whoever is notified looks for himself, and looks from time to time wit
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -208,6 +209,8 @@ class NotificationPipe:
     """
 
     def __init__(self, path: Path, names: Collection[str], wake: Callable[[], None]) -> None:
+        if not hasattr(os, "mkfifo"):
+            raise OSError(errno.ENOTSUP, "this system has no named pipes in folders", str(path))
         with suppress(FileExistsError):
             os.mkfifo(path)
         # As its own writer the thread does not see the pipe end when a process closes it.
@@ -258,6 +261,8 @@ class NotificationPipe:
 
 def notify(path: Path, name: str) -> None:
     """Send a notification from a process, if somebody on this host listens at the pipe."""
+    if not hasattr(os, "mkfifo"):
+        return
     with suppress(OSError):
         pipe = _opened(path, os.O_WRONLY)
         try:

@@ -1,17 +1,28 @@
-"""Synchronization of directories to disk, with a cache of the folders whose names are on the disk already."""
+"""Synchronization of directories to disk, with a cache of the folders whose names are on the disk already.
+
+Windows cannot open a folder: there the names of files are as durable as the file system makes them by itself.
+"""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
+try:
+    import fcntl
+except ModuleNotFoundError:
+    # Windows has none.
+    _FULL_SYNC: int | None = None
+else:
+    _FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)
+    """The request of fcntl(2) for it on macOS; other systems have none."""
+
 _MOST = 16
-_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
-"""The request of fcntl(2) for it on macOS; other systems have none."""
+_OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")
+"""Whether a folder can be opened, which POSIX has and Windows has not."""
 
 
 class _Pin:
@@ -50,6 +61,8 @@ class LastingFolders:
 
         Raises OSError.
         """
+        if not _OPENS_FOLDERS:
+            return
         # A file's name is stored in its folder, and a folder's name in its parent folder.
         fsync(folder)
         while folder != root and not self._lasts(folder):
@@ -75,7 +88,10 @@ class LastingFolders:
 
 def fsync(place: Path) -> None:
     """Write a file or folder to disk. Raises OSError."""
-    descriptor = os.open(place, os.O_RDONLY)
+    if not _OPENS_FOLDERS and os.path.isdir(place):
+        return
+    # Windows syncs only what is opened for writing.
+    descriptor = os.open(place, os.O_RDONLY if _OPENS_FOLDERS else os.O_RDWR)
     try:
         fsync_open(descriptor)
     finally:

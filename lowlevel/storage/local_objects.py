@@ -20,6 +20,8 @@ from headrace.lowlevel.storage.obstore_private import TEMPORARY
 _NUMBERS = count()
 """Numbers of this process's temporary files."""
 _TRIES = 10
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+"""How new files are opened; Windows would write two bytes for each newline without its own flag."""
 _SHARED = 0o666
 """Permissions of new files, which the umask restricts as usual."""
 
@@ -119,7 +121,7 @@ class LocalObjects:
             # A process on another host may have the same process id.
             path = self._file(f"{TEMPORARY}{os.getpid()}{next(_NUMBERS):06}")
             with suppress(FileExistsError):
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _SHARED)
+                descriptor = os.open(path, _NEW, _SHARED)
                 break
         try:
             with os.fdopen(descriptor, "wb", buffering=0) as file:

@@ -8,6 +8,7 @@ it.
 
 from __future__ import annotations
 
+import _thread
 import logging
 import os
 import signal
@@ -32,7 +33,8 @@ REPEAT_SECONDS = 1.0
 """A signal this soon after the first is the same request: `timeout` signals its command, then the command's group."""
 LAST_SECONDS = 5.0
 """How long user code may delay the end of a run that ends at once."""
-HEEDED = (signal.SIGTERM, signal.SIGHUP)
+HEEDED = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Windows has no SIGHUP, and ends a process without a SIGTERM; what it has can be raised inside of the process."""
 _EARLY, _AT_ONCE = " before the end of the epoch", " at once"
 
 
@@ -172,7 +174,7 @@ class _SignalWatch:
         if (number_again := self._next(GRACE_SECONDS)) is None:
             # In the main thread, a system call is interrupted then, and the handler raises.
             self._heeded_again_at = 0.0
-            signal.pthread_kill(threading.main_thread().ident or 0, number)
+            _signal_main_thread(signal.Signals(number))
             number_again = self._next(LAST_SECONDS)
         if number_again and self._changes.let_go is not None:
             # The call may take long as well, or fail because the other process has ended.
@@ -191,15 +193,23 @@ class _SignalWatch:
             return None
 
 
+def _signal_main_thread(number: signal.Signals) -> None:
+    """Have the handler of a signal run in the main thread; except on Windows also if that waits in a system call."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        _thread.interrupt_main(number)
+
+
 class _MainThreadInterrupt:
     """Interrupts the main thread after a signal, if the thread waits in a system call.
 
     The system delivers a signal to any thread, but Python's handlers run in the main thread only, once that thread runs
     Python code again. Python writes the number of each signal to a socket; the thread of this class reads it, and sends
-    the main thread a signal without other meaning until the handler has run.
+    the main thread a signal without other meaning until the handler has run. Windows has no such signals.
     """
 
-    _NUMBER = signal.SIGURG
+    _NUMBER: signal.Signals | None = getattr(signal, "SIGURG", None)
     _AGAIN_SECONDS = 0.1
 
     def __init__(self) -> None:
@@ -210,6 +220,8 @@ class _MainThreadInterrupt:
 
     def begin(self) -> None:
         """Start to interrupt; call this in the main thread. `end` restores the settings of the program."""
+        if self._NUMBER is None:
+            return
         self._writing.setblocking(False)
         self._before = signal.set_wakeup_fd(self._writing.fileno(), warn_on_full_buffer=False)
         self._handler = signal.signal(self._NUMBER, lambda number, frame: None)
@@ -217,14 +229,16 @@ class _MainThreadInterrupt:
 
     def end(self) -> None:
         """Stop to interrupt, and restore the settings of the program; call this in the main thread."""
-        signal.set_wakeup_fd(self._before)
-        signal.signal(self._NUMBER, self._handler)
+        if self._NUMBER is not None:
+            signal.set_wakeup_fd(self._before)
+            signal.signal(self._NUMBER, self._handler)
         self._writing.close()
-        self._thread.join(LAST_SECONDS)
+        if self._NUMBER is not None:
+            self._thread.join(LAST_SECONDS)
         self._reading.close()
 
     def _pass_on(self) -> None:
-        main = threading.main_thread().ident or 0
+        number = self._NUMBER or signal.SIGTERM
         while numbers := self._reading.recv(1):
             if numbers[0] not in HEEDED:
                 continue
@@ -232,7 +246,7 @@ class _MainThreadInterrupt:
             while not self.received and self._writing.fileno() >= 0:
                 time.sleep(self._AGAIN_SECONDS)
                 if not self.received:
-                    signal.pthread_kill(main, self._NUMBER)
+                    _signal_main_thread(number)
 
 
 def _ignoring_errors(call: Callable[[], object]) -> None:
@@ -277,4 +291,5 @@ class _Forks:
 
 FORKS = _Forks()
 """The only instance in a process, because functions that run at a fork cannot be unregistered."""
-os.register_at_fork(before=FORKS.prepare, after_in_parent=FORKS.go_on, after_in_child=FORKS.begin)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=FORKS.prepare, after_in_parent=FORKS.go_on, after_in_child=FORKS.begin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -143,7 +144,9 @@ def _times(window: BoundedWindow) -> str:
         return ""
     start = getattr(window, "start_us", None)
     bounds = [start, window.end_us] if isinstance(start, int) else [window.end_us]
-    return "".join(f"-{Timestamp(micros=micros).to_utc_datetime().isoformat()}" for micros in bounds)
+    text = "".join(f"-{Timestamp(micros=micros).to_utc_datetime().isoformat()}" for micros in bounds)
+    # On Windows what stands behind a colon is no part of a file's name.
+    return text.replace(":", "-") if sys.platform == "win32" else text
 
 
 def _shard(index: int | None, total: int | None) -> str:
