@@ -213,7 +213,17 @@ def to_list(column: pa.Array) -> list[object]:
 
 def _may_lack_python(kind: pa.DataType) -> bool:
     """Whether a type may have values that Python's does not have, or has other values in it."""
-    return bool(pa.types.is_temporal(kind) or pa.types.is_nested(kind))
+    return bool(pa.types.is_temporal(kind) or is_nested(kind))
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    """Whether a type has values of other types in it.
+
+    >>> is_nested(pa.list_(pa.int8(), 2)), is_nested(pa.int8())
+    (True, False)
+    """
+    # Older releases of pyarrow leave out lists of one size.
+    return bool(pa.types.is_nested(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def named_values(table: pa.RecordBatch, index: int) -> list[object]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.lowlevel.columnar.arrow_arrays import of_numbers
+from headrace.lowlevel.columnar.arrow_arrays import is_nested, of_numbers
 from headrace.lowlevel.records.column_batch import Named, ValueSchema
 from headrace.sdk.expressions.arrow_functions import (
     Vector,
@@ -112,7 +112,7 @@ def item(view: BatchView, node: ItemOf) -> ValueSchema:
             inner = Single(view.add(column))
         shape = inner
     # A list within a dict is one object, however often it is returned.
-    require(column is None or not pa.types.is_nested(column.type), f"{expression_text(node)} may be changed")
+    require(column is None or not is_nested(column.type), f"{expression_text(node)} may be changed")
     return shape
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headrace.lowlevel.coders.key_types import dynamic_named_tuple
-from headrace.lowlevel.columnar.arrow_arrays import dicts_of, numbers_in
+from headrace.lowlevel.columnar.arrow_arrays import dicts_of, is_nested, numbers_in
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.columnar.pyarrow_private import zone_of
 from headrace.lowlevel.records.column_batch import Named, Single, Times, Tuple, ValueSchema, pair
@@ -173,7 +173,7 @@ def _is_plain(column: pa.Array) -> bool:
         return _is_plain_time(column)
     if types.is_dictionary(kind):
         return _is_plain(column.dictionary)
-    if types.is_nested(kind):
+    if is_nested(kind):
         inner = _inner_columns(column)
         return bool(inner) and not any(types.is_dictionary(each.type) for each in inner) and all(map(_is_plain, inner))
     return (

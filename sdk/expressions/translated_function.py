@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_arrays import numbers_in
+from headrace.lowlevel.columnar.arrow_arrays import is_nested, numbers_in
 from headrace.lowlevel.records.column_batch import Times, ValueSchema
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP
 from headrace.sdk.expressions.batch_view import BatchView, Unable
@@ -160,7 +160,7 @@ def _refuse_shared(value: Value, view: BatchView) -> None:
     used_columns: set[int] = set()
     for each in _items(value):
         shape = item(view, each)
-        if not isinstance(shape, (Single, Instant)) or pa.types.is_nested(view.column(shape).type):
+        if not isinstance(shape, (Single, Instant)) or is_nested(view.column(shape).type):
             if used_columns.intersection(shape.columns()):
                 raise Unable("two parts of what the function returns are the same object")
             used_columns.update(shape.columns())

@@ -8,7 +8,7 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.lowlevel.columnar.arrow_arrays import encode_tables
+from headrace.lowlevel.columnar.arrow_arrays import encode_tables, is_nested
 from headrace.lowlevel.records.column_batch import ColumnBatch, Named
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.expressions.element_schema import Fields
@@ -125,6 +125,6 @@ def unfit_key(schema: pa.Schema, keys: Sequence[str]) -> str | None:
     """
     for name in keys:
         kind = schema.field(name).type
-        if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+        if is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
             return f"keys names column {name!r} of type {kind}; name columns of numbers, text, bytes or times instead"
     return None

@@ -13,6 +13,8 @@ from typing import TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.columnar.arrow_arrays import is_nested
+
 _types = pa.types
 _VIEWS = (_types.is_string_view, _types.is_binary_view) if hasattr(_types, "is_string_view") else None
 """Whether a type is a view of text, or of bytes; None before pyarrow 16, which has no views."""
@@ -221,7 +223,7 @@ _CHANGES: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, b
     (_is_time, lambda kind, is_inferred: partial(_in_times, kind, is_inferred)),
     (_types.is_struct, _in_structs),
     (_types.is_map, _in_maps),
-    (_types.is_nested, _in_lists),
+    (is_nested, _in_lists),
     (_types.is_dictionary, _in_dictionaries),
 )
 """Types, and what happens to values in them; the first that fits counts."""
@@ -256,7 +258,7 @@ def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
         return other
     if _types.is_dictionary(one) != _types.is_dictionary(other):
         return common_type(*(kind.value_type if _types.is_dictionary(kind) else kind for kind in (one, other)))
-    if _types.is_nested(one) and _types.is_nested(other):
+    if is_nested(one) and is_nested(other):
         return _common_nested(one, other)
     if _types.is_timestamp(one) and _types.is_timestamp(other):
         unit = min(one.unit, other.unit, key=("ns", "us", "ms", "s").index)

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from headrace.lowlevel.columnar.arrow_arrays import is_nested
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.storage.object_store import PATIENCE_SECONDS
 from headrace.sdk.io.epoch_sink import SinkMark
@@ -198,7 +199,7 @@ def decoded(receipt: bytes) -> list[DataFile]:
 
 def has_partition_values(kind: pa.DataType) -> bool:
     """Whether values of a type have a text by which all readers of Delta know them; of bytes there are several."""
-    return not pa.types.is_nested(kind) and not pa.types.is_binary(kind)
+    return not is_nested(kind) and not pa.types.is_binary(kind)
 
 
 def partition_value(value: object) -> str | None:
@@ -236,7 +237,7 @@ def stats_of(table: pa.Table) -> dict[str, object]:
     nulls = {
         name: column.null_count
         for name, column in zip(table.column_names, table.columns, strict=True)
-        if not pa.types.is_nested(column.type)
+        if not is_nested(column.type)
     }
     return {"numRecords": table.num_rows, "nullCount": nulls, "minValues": least, "maxValues": greatest}
 

@@ -69,9 +69,9 @@ def _value(file: MatchedFile, name: str, text: str, type_: pa.DataType) -> pa.Sc
 
 def with_constants(table: pa.RecordBatch, columns: Sequence[tuple[str, pa.Scalar]]) -> pa.RecordBatch:
     """The table with a column of equal values appended for each pair of name and value."""
-    for name, value in columns:
-        table = table.append_column(name, pa.repeat(value, table.num_rows))
-    return table
+    names = [*table.schema.names, *(name for name, _ in columns)]
+    added = [pa.repeat(value, table.num_rows) for _, value in columns]
+    return pa.RecordBatch.from_arrays([*table.columns, *added], names) if columns else table
 
 
 def rows_by(table: pa.Table, columns: Sequence[str], key: Callable[[Sequence[object]], KeyT]) -> dict[KeyT, list[int]]:

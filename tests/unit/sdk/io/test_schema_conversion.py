@@ -59,7 +59,9 @@ SOURCES = {
 }
 TARGETS = [
     *SOURCES,
-    *(pa.float16(), pa.string_view(), pa.binary(2), pa.binary_view(), pa.date64(), pa.time32("s")),
+    *(pa.float16(), pa.binary(2), pa.date64(), pa.time32("s")),
+    # From pyarrow 16 on.
+    *([pa.string_view(), pa.binary_view()] if hasattr(pa, "string_view") else []),
     *(pa.timestamp("ms"), pa.timestamp("ns", "UTC"), pa.timestamp("us", "+01:00"), pa.decimal128(38, 0)),
     *(pa.decimal256(40, 3), pa.large_list(pa.int64()), pa.map_(pa.string(), pa.int64()), pa.month_day_nano_interval()),
 ]
