@@ -22,6 +22,8 @@ _NUMBERS = count()
 _TRIES = 10
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 """How new files are opened; Windows would write two bytes for each newline without its own flag."""
+_NO_LINKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
+"""What link(2) says on a file system without hard links."""
 _SHARED = 0o666
 """Permissions of new files, which the umask restricts as usual."""
 
@@ -60,13 +62,23 @@ class LocalObjects:
         self._place(path, data, os.replace)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write an object unless the name is taken; whether it was written. Raises OSError."""
+        """Write an object unless the name is taken; whether it was written.
+
+        Raises OSError, ValueError if the file system has no hard links.
+        """
         try:
             self._place(path, data, os.link)
         except FileExistsError:
             # The other writer may not have synced the folder yet, and the caller relies on the object from now on.
             self._keep(path)
             return False
+        except OSError as error:
+            if error.errno in _NO_LINKS:
+                raise ValueError(
+                    "the file system there has no hard links, by which one of two drivers commits and not both; choose "
+                    "a directory on a disk or NFS, or an object store such as s3://bucket/prefix"
+                ) from error
+            raise
         return True
 
     def get(self, path: str) -> bytes:

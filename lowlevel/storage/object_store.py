@@ -15,12 +15,13 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
-from urllib.parse import unquote, urlsplit
 
 from obstore import store as obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 
 from headrace.lowlevel.errors import HeadraceError
+from headrace.lowlevel.storage.arrow_urls import HADOOP
+from headrace.lowlevel.storage.hdfs_objects import hdfs_objects
 from headrace.lowlevel.storage.local_objects import LocalObjects
 from headrace.lowlevel.storage.obstore_private import (
     environment_variable,
@@ -55,6 +56,10 @@ _REMEDIES = {
     errno.ENAMETOOLONG: "choose a shorter one",
     errno.ELOOP: "choose a directory: links of that path lead to each other",
 }
+
+
+_LIBRARY = re.compile(r"Unable to load lib(jvm|hdfs)")
+HADOOP_REMEDY = "install Java and Hadoop's native libraries, and set JAVA_HOME, HADOOP_HOME and CLASSPATH"
 
 
 class StoreError(HeadraceError, OSError):
@@ -114,7 +119,7 @@ Location = str | os.PathLike[str] | ObjectStorage
 
 
 class ObjectStore:
-    """An `ObjectStorage` in a local directory (path or `file://`), in memory (`memory://`), or at any URL of obstore.
+    """An `ObjectStorage` in a local directory (path or `file://`), in memory (`memory://`), in HDFS or a cloud store.
 
     Cloud stores (`s3://bucket/prefix`, `gs://…`, `az://…`) take endpoint and credentials from the environment of the
     process: `AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID` and so on; plain http needs `AWS_ALLOW_HTTP=true`. A write is
@@ -138,8 +143,9 @@ class ObjectStore:
 
     def __init__(self, place: str | os.PathLike[str], patience: float = PATIENCE_SECONDS) -> None:
         self._patience = patience
-        self._root = _local_root(os.fspath(place))
-        self._place = os.fspath(place) if self._root is None else str(self._root)
+        used = _used(os.fspath(place))
+        self._root = None if is_url(used) else Path(used).absolute()
+        self._place = used if self._root is None else str(self._root)
         self._objects: obstore.ObjectStore | None = None
         self._local = None if self._root is None else LocalObjects(self._root)
         self._was_there = False
@@ -288,6 +294,8 @@ def _opened(place: str, patience: float) -> obstore.ObjectStore:
     scheme = place.partition("://")[0]
     if scheme == "memory":
         return obstore.from_url(place)
+    if scheme in HADOOP:
+        return cast("obstore.ObjectStore", hdfs_objects(place))
     options: dict[str, object] = {
         "connect_timeout": timedelta(seconds=min(_CONNECT_SECONDS, patience / 2)),
         "timeout": timedelta(seconds=patience / 2),
@@ -305,15 +313,13 @@ def _opened(place: str, patience: float) -> obstore.ObjectStore:
     )
 
 
-def _local_root(place: str) -> Path | None:
-    """The absolute path of a local directory; None for a URL. Raises `PlaceError` for a place that cannot be one."""
+def _used(place: str) -> str:
+    """The path or URL that is used for a place. Raises `PlaceError` for one at which no checkpoint can be."""
     if not place:
         raise PlaceError("the place of the checkpoint is empty; give a directory or a URL such as s3://bucket/prefix")
     if (wrong := refusal(place, Use.CHECKPOINT)) is not None:
         raise PlaceError(wrong)
-    if place.startswith("file://"):
-        return Path(unquote(urlsplit(place).path)).absolute()
-    return None if is_url(place) else Path(understood_place(place)).absolute()
+    return understood_place(place, Use.CHECKPOINT)
 
 
 def _refuse_fork() -> None:
@@ -334,4 +340,6 @@ def _reason(error: Exception, otherwise: str) -> str:
     number = error_number(error)
     remedy = otherwise if number is None else _REMEDIES.get(number, otherwise)
     text = error_text(error) if number is None else os.strerror(number).lower()
+    if missing := _LIBRARY.match(text):
+        return f"{missing[0]}; {HADOOP_REMEDY}"
     return f"{text}; {remedy}" if remedy else text

@@ -1,13 +1,15 @@
 """Places that programs name, for checkpoints, sources and sinks: directories, and URLs by their schemes.
 
-One table says what each scheme can be used for, and what to write instead. A directory begins at `~` for the home of
-the user, and is a path else; text such as `gs:/bucket` is neither a URL nor a directory, but a URL that lost a slash.
+One table, `SCHEMES`, says for each scheme what it can be used for, which spellings are taken for another one, and what
+to write instead of the others. A directory begins at `~` for the home of the user, and is a path else; text such as
+`gs:/bucket` is neither a URL nor a directory, but a URL that lost a slash.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -23,9 +25,99 @@ class Use(Enum):
 class Scheme(NamedTuple):
     """What can be at URLs of a scheme."""
 
+    shown: str
+    """A URL of the scheme, as the documentation shows it."""
     uses: frozenset[Use]
+    """What the URLs are used for as they are written."""
     instead: str = ""
     """What to write for the other uses; empty for what `_INSTEAD` has."""
+    taken_as: str = ""
+    """Another spelling that is used for the other uses, as the documentation shows it; empty if there is none."""
+    other: Callable[[str], str | None] | None = None
+    """Makes that spelling; None for a place that has none, which is refused."""
+    only_files: str = ""
+    """What to write for a checkpoint, if the other spelling is for files only; empty if it is for both."""
+
+    def answer(self, use: Use) -> str:
+        """How the documentation says what becomes of the URLs."""
+        if use in self.uses:
+            return "yes"
+        if self.taken_as and not (self.only_files and use is Use.CHECKPOINT):
+            return f"as {self.taken_as}"
+        return f"no: {self.better(use)}"
+
+    def better(self, use: Use) -> str:
+        """What to write in place of such a URL."""
+        return (self.only_files if use is Use.CHECKPOINT else "") or self.instead or _INSTEAD[use]
+
+
+class AzurePlace(NamedTuple):
+    """The parts of a URL of Azure's storage."""
+
+    container: str
+    """Name of the container, in OneLake of the workspace."""
+    account: str
+    domain: str
+    """Of the service `dfs`, such as `dfs.core.windows.net`."""
+    path: str
+    """Path in the container, without a slash at its start, as it is in the URL: quoted."""
+
+    @property
+    def url(self) -> str:
+        """The URL that Azure's own driver for Hadoop has for the place."""
+        return f"abfss://{self.container}@{self.account}.{self.domain}/{self.path}"
+
+    @classmethod
+    def of(cls, place: str) -> AzurePlace | None:
+        """The parts of `abfss://container@account…/path`, also of `wasbs://`, or of `https://account…/container/path`.
+
+        None for another URL, such as `abfss://container/path`.
+
+        >>> AzurePlace.of("wasbs://data@sales.blob.core.windows.net/2024/a%20b").url
+        'abfss://data@sales.dfs.core.windows.net/2024/a%20b'
+        >>> AzurePlace.of("https://onelake.dfs.fabric.microsoft.com/work/lake.Lakehouse/Files/a").url
+        'abfss://work@onelake.dfs.fabric.microsoft.com/lake.Lakehouse/Files/a'
+        """
+        scheme, _, rest = place.partition("://")
+        authority, _, path = rest.partition("/")
+        container, at, host = authority.rpartition("@")
+        if not at and scheme.lower() in ("http", "https"):
+            container, _, path = path.partition("/")
+        account, _, domain = host.partition(".")
+        if not (container and ":" not in container and account and domain.lower().endswith(_AZURE_DOMAINS)):
+            return None
+        return cls(container, account, re.sub(r"^(z\d+\.)?blob\.", r"\1dfs.", domain.lower()), path)
+
+
+_AZURE_DOMAINS = (".core.windows.net", ".storage.azure.net", ".fabric.microsoft.com", ".core.chinacloudapi.cn")
+_AZURE_ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
+_DATABRICKS_VARIABLE = "DATABRICKS_RUNTIME_VERSION"
+"""Set in each process of a cluster of Databricks."""
+_MOUNTS = "/Volumes", "/dbfs"
+"""Folders in which Databricks shows stores by FUSE."""
+
+
+def _renamed(scheme: str) -> Callable[[str], str]:
+    return lambda place: f"{scheme}://{place.partition('://')[2]}"
+
+
+def _azure(place: str) -> str | None:
+    found = AzurePlace.of(place)
+    return None if found is None else found.url
+
+
+def _azure_of_container(place: str) -> str | None:
+    """The full URL of `az://container/path`, if the environment names the account."""
+    container, _, path = place.partition("://")[2].partition("/")
+    account = os.environ.get(_AZURE_ACCOUNT)
+    return AzurePlace(container, account, "dfs.core.windows.net", path).url if account and container else None
+
+
+def _mounted(place: str) -> str | None:
+    """The path at which Databricks mounts `dbfs:/path`, on a cluster that has the mount."""
+    path = re.sub(r"^dbfs:/+", "/", place, flags=re.IGNORECASE)
+    path = path if path.startswith("/Volumes/") else f"/dbfs{path}"
+    return path if os.path.isdir(f"/{path.split('/')[1]}") else None
 
 
 _BOTH, _NEITHER = frozenset(Use), frozenset[Use]()
@@ -36,33 +128,43 @@ _INSTEAD = {
     Use.FILES: "a directory, s3://bucket/…, gs://bucket/… or abfss://container@account.dfs.core.windows.net/…",
 }
 _AZURE = "abfss://container@account.dfs.core.windows.net/…"
-_DATABRICKS = "the directory that Databricks has for it (/Volumes/… or /dbfs/…), or the URL of the storage behind it"
+_CONTAINER = f"{_AZURE} (or set {_AZURE_ACCOUNT})"
+_BEHIND = "the URL of the storage behind it (s3://…, abfss://… or gs://…)"
+_DATABRICKS = f"the directory that Databricks has for it (/Volumes/… or /dbfs/…), or {_BEHIND}"
+_S3 = "s3://bucket/…"
 SCHEMES = {
-    "file": Scheme(_BOTH),
-    "memory": Scheme(_CHECKPOINTS),
-    "s3": Scheme(_BOTH),
-    "s3a": Scheme(_CHECKPOINTS, "s3://bucket/…"),
-    "s3n": Scheme(_NEITHER, "s3://bucket/…"),
-    "gs": Scheme(_BOTH),
-    "gcs": Scheme(_FILES, "gs://bucket/…"),
-    "az": Scheme(_CHECKPOINTS, _AZURE),
-    "azure": Scheme(_CHECKPOINTS, _AZURE),
-    "adl": Scheme(_CHECKPOINTS, _AZURE),
-    "abfs": Scheme(_BOTH),
-    "abfss": Scheme(_BOTH),
-    "wasb": Scheme(_NEITHER, _AZURE),
-    "wasbs": Scheme(_NEITHER, _AZURE),
-    "http": Scheme(_CHECKPOINTS),
-    "https": Scheme(_CHECKPOINTS),
-    "hdfs": Scheme(_FILES),
-    "viewfs": Scheme(_FILES),
-    "dbfs": Scheme(_NEITHER, _DATABRICKS),
-    "mock": Scheme(_FILES),
+    "file": Scheme("file:///folder/…", _BOTH),
+    "memory": Scheme("memory://", _CHECKPOINTS),
+    "s3": Scheme(_S3, _BOTH),
+    "s3a": Scheme("s3a://bucket/…", _NEITHER, _S3, _S3, _renamed("s3")),
+    "s3n": Scheme("s3n://bucket/…", _NEITHER, _S3, _S3, _renamed("s3")),
+    "gs": Scheme("gs://bucket/…", _BOTH),
+    "gcs": Scheme("gcs://bucket/…", _FILES, "gs://bucket/…", "gs://bucket/…", _renamed("gs")),
+    "abfss": Scheme(_AZURE, _BOTH),
+    "abfs": Scheme("abfs://container@account.dfs.core.windows.net/…", _BOTH),
+    "az": Scheme("az://container/…", _CHECKPOINTS, _CONTAINER, _AZURE, _azure_of_container),
+    "azure": Scheme("azure://container/…", _CHECKPOINTS, _CONTAINER, _AZURE, _azure_of_container),
+    "adl": Scheme("adl://container/…", _CHECKPOINTS, _CONTAINER, _AZURE, _azure_of_container),
+    "wasb": Scheme("wasb://container@account.blob.core.windows.net/…", _NEITHER, _AZURE, _AZURE, _azure),
+    "wasbs": Scheme("wasbs://container@account.blob.core.windows.net/…", _NEITHER, _AZURE, _AZURE, _azure),
+    "http": Scheme("http://host/…", _NEITHER),
+    "https": Scheme(
+        "https://account.blob.core.windows.net/container/…",
+        _NEITHER,
+        f"{_S3}, gs://bucket/… or {_AZURE}",
+        _AZURE,
+        _azure,
+    ),
+    "hdfs": Scheme("hdfs://namenode:8020/…", _BOTH),
+    "viewfs": Scheme("viewfs://cluster/…", _BOTH),
+    "dbfs": Scheme("dbfs:/…", _NEITHER, _DATABRICKS, "/Volumes/… or /dbfs/…, if it is mounted", _mounted, _BEHIND),
+    "maprfs": Scheme("maprfs:///…", _NEITHER, "the directory at which MapR mounts it (/mapr/cluster/…)"),
+    "oss": Scheme("oss://bucket/…", _NEITHER),
+    "mock": Scheme("mock:///…", _FILES),
 }
-"""Scheme -> what can be at its URLs: for checkpoints as obstore opens them, for files as Arrow does."""
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
-"""The start of a URL that lost a slash. One letter is a drive of Windows."""
+"""Scheme -> what can be at its URLs: for checkpoints as `ObjectStore` opens them, for files as Arrow does."""
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(/?)")
+"""The start of a URL, which may have lost a slash. One letter is a drive of Windows."""
 
 
 def is_url(place: str) -> bool:
@@ -71,16 +173,19 @@ def is_url(place: str) -> bool:
     >>> is_url("s3://bucket/a"), is_url("/data/a"), is_url("a:b")
     (True, False, False)
     """
-    return _URL.match(place) is not None
+    found = _URL.match(place)
+    return found is not None and found[2] == "/"
 
 
-def understood_place(place: str) -> str:
-    """The place with the home of the user in place of `~`, and the path that `file:/path`, as Java writes it, means.
+def understood_place(place: str, use: Use = Use.FILES) -> str:
+    """The spelling that is used for a place: a path, or a URL. A place that `refusal` refuses stays as it is.
 
-    >>> understood_place("file:/data/a%20b"), understood_place("./~"), understood_place("s3://bucket/~")
+    `~` stands for the home of the user, `file:/path`, as Java writes it, for the path.
+
+    >>> understood_place("file:/data/a%20b"), understood_place("./~"), understood_place("S3A://bucket/~")
     ('/data/a b', './~', 's3://bucket/~')
     """
-    return unquote(urlsplit(place).path) if re.match(r"file:/(?!/)", place) else os.path.expanduser(place)
+    return _read(place, use)[0]
 
 
 def refusal(place: str, use: Use) -> str | None:
@@ -91,18 +196,57 @@ def refusal(place: str, use: Use) -> str | None:
     >>> refusal("gs:/bucket/a", Use.FILES)
     'gs:/bucket/a lacks a slash: write gs://bucket/…, or ./gs:/bucket/a for a folder of that name'
     """
-    shown = hidden(place)
-    if (lost := _ONE_SLASH.match(place)) is not None and (name := lost[1].lower()) != "file":
-        scheme = SCHEMES.get(name, Scheme(_NEITHER))
-        better = f"{name}://bucket/…" if use in scheme.uses else scheme.instead or _INSTEAD[use]
-        return f"{shown} lacks a slash: write {better}, or ./{shown} for a folder of that name"
+    return _read(place, use)[1]
+
+
+def _read(place: str, use: Use) -> tuple[str, str | None]:
+    """The spelling that is used, and why it cannot be."""
     if (url := _URL.match(place)) is None:
-        return None
-    scheme = SCHEMES.get(url[1].lower(), Scheme(_NEITHER))
-    if use in scheme.uses:
+        path = os.path.expanduser(place)
+        return path, _no_links(path) if use is Use.CHECKPOINT else None
+    name = url[1].lower()
+    if name == "file":
+        return _file(place, use)
+    scheme = SCHEMES.get(name) or Scheme("", _NEITHER)
+    lost_slash = not url[2] and name != "dbfs"
+    if not lost_slash:
+        if use in scheme.uses:
+            return name + place[len(name) :], None
+        takes = None if scheme.only_files and use is Use.CHECKPOINT else scheme.other
+        if takes is not None and (other := takes(place)) is not None:
+            return _read(other, use)
+    shown, instead = hidden(place), scheme.better(use)
+    if lost_slash:
+        better = scheme.shown if use in scheme.uses else instead
+        return place, f"{shown} lacks a slash: write {better}, or ./{shown} for a folder of that name"
+    return place, (f"{use.value} cannot be at {shown}, as {url[1]}:/{url[2]} is no place for that; use {instead}")
+
+
+def _file(place: str, use: Use) -> tuple[str, str | None]:
+    """A URL `file:`: the path, and for files `file:///path` as it is, since checkpoints have the names of files."""
+    rest = place[len("file:") :]
+    host, path = "", rest
+    if rest.startswith("//"):
+        host, slash, path = rest[2:].partition("/")
+        path = slash + path
+        if host.lower() not in ("", "localhost"):
+            reason = f"as {host} would be the name of a host; use {host}{path}, or file:///{host}{path}"
+            return place, f"{use.value} cannot be at {place}, {reason}"
+        if use is Use.FILES:
+            return f"file://{path}", None
+    path = unquote(urlsplit(f"file://{path}").path)
+    return path, _no_links(path) if use is Use.CHECKPOINT else None
+
+
+def _no_links(path: str) -> str | None:
+    """Why a directory in which Databricks shows a store can have no checkpoint; None for another directory."""
+    real = os.path.normpath(os.path.join(os.getcwd(), path))
+    mount = next((mount for mount in _MOUNTS if real == mount or real.startswith(f"{mount}/")), None)
+    if mount is None or _DATABRICKS_VARIABLE not in os.environ:
         return None
     return (
-        f"{use.value} cannot be at {shown}, as {url[1]}:// is no place for that; use {scheme.instead or _INSTEAD[use]}"
+        f"a checkpoint cannot be at {path}, as the file system that Databricks mounts at {mount} has no hard links, by "
+        f"which one of two drivers commits and not both; use {_BEHIND}"
     )
 
 
@@ -120,6 +264,9 @@ _USER = re.compile(
     """,
     re.VERBOSE,
 )
+_AZURE_URL = re.compile(r"(abfs|wasb)s?://", re.IGNORECASE)
+_CONTAINER_NAME = re.compile(r"[0-9A-Za-z$-]{3,63}@")
+"""What stands in the place of a user there."""
 _HIDDEN = "***"
 
 
@@ -133,12 +280,12 @@ def hidden(text: str) -> str:
     >>> hidden("https://account.blob.core.windows.net/there?sv=2024&sig=abc%3D"), hidden("http://localhost:9000/a@b")
     ('https://account.blob.core.windows.net/there?sv=***&sig=***', 'http://localhost:9000/a@b')
     """
-    return _URL_IN_TEXT.sub(lambda found: found[1] + _without_keys(found[2]), text)
+    return _URL_IN_TEXT.sub(lambda found: found[1] + _without_keys(found[1], found[2]), text)
 
 
-def _without_keys(rest: str) -> str:
+def _without_keys(scheme: str, rest: str) -> str:
     """The part of a URL behind the scheme, without credentials."""
-    if (user := _USER.match(rest)) is not None:
+    if (user := _USER.match(rest)) is not None and not (_AZURE_URL.match(scheme) and _CONTAINER_NAME.match(rest)):
         rest = f"{_HIDDEN}@{rest[user.end() :]}"
     place = re.match(r"[^?#]*", rest)
     assert place is not None, "nothing at all matches, too"

@@ -26,9 +26,10 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.storage.object_store import PlaceError
+from headrace.lowlevel.storage.object_store import HADOOP_REMEDY, PlaceError
 from headrace.lowlevel.storage.places import Use, is_url, refusal, understood_place
 from headrace.sdk.io.path_patterns import MAGIC, FolderPattern, Places, expression, walked
+from headrace.sdk.io.remote_filesystems import remote_filesystem, url_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -210,11 +211,8 @@ def filesystem_of(path: str, patience: int = _PATIENCE) -> tuple[fs.FileSystem, 
     path = _understood(path)
     if not is_url(path):
         return fs.LocalFileSystem(), abspath(path)
-    if path.startswith(("gs://", "gcs://")) and "retry_limit_seconds=" not in path:
-        # The default limit is 15 minutes, without a message.
-        path += f"{'&' if '?' in path else '?'}retry_limit_seconds={patience}"
     with reaching(path, "opened"):
-        return cast("tuple[fs.FileSystem, str]", fs.FileSystem.from_uri(path))
+        return remote_filesystem(path, patience)
 
 
 @contextmanager
@@ -222,14 +220,14 @@ def reaching(pattern: str, what: str = "listed") -> Iterator[None]:
     """Raises `ReachError`, which names the location, if a file system does not answer."""
     try:
         yield
-    except (FileNotFoundError, PermissionError, ReachError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except (FileNotFoundError, PermissionError, PlaceError, ReachError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise
     except (OSError, pa.ArrowException) as error:
         if not is_url(pattern):
             raise
         reason, remedy = _LONG.sub(" ", str(error)).strip()[:800], "check the network, the location and the credentials"
         if missing := _LIBRARY.match(reason):
-            reason, remedy = missing[0], "install Java and Hadoop, and set JAVA_HOME, HADOOP_HOME and CLASSPATH"
+            reason, remedy = missing[0], HADOOP_REMEDY
         raise ReachError(
             f"{_KEY.sub('://…@', pattern)} cannot be {what}: {reason}; {remedy}, and start again; "
             "nothing has been read or written"
@@ -285,7 +283,7 @@ def without_links(path: str) -> str:
 def _understood(path: str) -> str:
     if (wrong := refusal(path, Use.FILES)) is not None:
         raise PlaceError(wrong)
-    return understood_place(path)
+    return understood_place(path, Use.FILES)
 
 
 def match(pattern: str) -> list[MatchedFile]:
@@ -531,8 +529,7 @@ def matched_file(pattern: str, info: fs.FileInfo) -> MatchedFile:
             f"{info.path} is neither a file nor a folder (a pipe, a socket, a device), so it cannot be read again "
             "after a failure; read a file, or choose a pattern that leaves it out"
         )
-    scheme = pattern[: pattern.index("://") + 3] if "://" in pattern else ""
-    return MatchedFile(scheme + info.path, info.size or 0, (info.mtime_ns or 0) // 1000)
+    return MatchedFile(url_of(pattern, info.path), info.size or 0, (info.mtime_ns or 0) // 1000)
 
 
 def compression_of(path: str, stated: str = "auto") -> str:
@@ -586,7 +583,8 @@ def _created(path: str, compression: str | None) -> AbstractContextManager[objec
     folder = inner.rpartition("/")[0]
     for _ in range(_ATTEMPTS):
         try:
-            system.create_dir(folder, recursive=True)
+            if folder:
+                system.create_dir(folder, recursive=True)
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
             raise no_folder(folder, error) from None
         # Another run that stages files in the same folder may end now, and remove the folder if it is empty.

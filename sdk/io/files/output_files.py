@@ -18,6 +18,7 @@ from pyarrow import fs
 
 from headrace.lowlevel.errors import CheckpointError
 from headrace.sdk.io.files.filesystem import absolute, filesystem_of, no_folder, without_links
+from headrace.sdk.io.remote_filesystems import prefix_of
 
 HIDDEN = "_unfinished"
 """Folder of files that are not delivered; readers ignore names that begin with `_`."""
@@ -429,5 +430,4 @@ def output_of(prefix: str, suffix: str) -> Output:
     """The output for a path or URL as prefix, and a suffix."""
     system, path = filesystem_of(prefix)
     folder, _, name = path.rpartition("/")
-    scheme = prefix[: prefix.index("://") + 3] if "://" in prefix else ""
-    return Output(system, scheme, folder, name, suffix)
+    return Output(system, prefix_of(absolute(prefix)), folder, name, suffix)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import headrace as beam
 from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore, PlaceError, StoreError
 
 
@@ -366,3 +367,21 @@ def test_of_racing_processes_exactly_one_gets_each_name(tmp_path: Path, racers: 
     for name, racer in winners.items():
         assert store.get(f"log/{name}") == b"%d " % racer * 2000
     assert sum(bool(taken) for taken in won.values()) > 1, "nobody raced"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP])
+def test_a_directory_without_hard_links_is_refused_before_anything_runs(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the volumes of Databricks are, whose FUSE does not implement link(2)."""
+
+    def link(source: str, target: str) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", link)
+    ran: list[int] = []
+    pipeline = beam.Pipeline("LocalRunner", argv=[f"--checkpoint={tmp_path}"])
+    _ = pipeline | beam.Create([1]) | beam.Map(ran.append)
+    with pytest.raises(StoreError, match=r"the file system there has no hard links, .* choose a directory on a disk"):
+        pipeline.run()
+    assert not ran

@@ -8,31 +8,50 @@ from pathlib import Path
 import pytest
 
 import headrace as beam
+from headrace.lowlevel.storage import places
 from headrace.lowlevel.storage.object_store import ObjectStore, PlaceError
-from headrace.lowlevel.storage.places import SCHEMES, Use, refusal
+from headrace.lowlevel.storage.places import SCHEMES, Use, refusal, understood_place
 from headrace.sdk.io.files.filesystem import absolute, filesystem_of
 
 REFUSED = {
     "gs:/bucket/x": ("write gs://bucket/…, or ./gs:/bucket/x", "write gs://bucket/…, or ./gs:/bucket/x"),
     "s3:/bucket/x": ("lacks a slash: write s3://bucket/…", "lacks a slash: write s3://bucket/…"),
-    "dbfs:/x": ("(/Volumes/… or /dbfs/…), or the URL", "(/Volumes/… or /dbfs/…), or the URL"),
-    "dbfs://x": ("use the directory that Databricks has", "use the directory that Databricks has"),
-    "hdfs:/x": ("write a directory that the driver and all", "write hdfs://bucket/…"),
-    "hdfs://host/x": ("as hdfs:// is no place for that; use a directory that the driver and all executors", None),
-    "viewfs://host/x": ("use a directory that", None),
-    "s3a://bucket/x": (None, "as s3a:// is no place for that; use s3://bucket/…"),
-    "s3n://bucket/x": ("use s3://bucket/…", "use s3://bucket/…"),
-    "gcs://bucket/x": ("use gs://bucket/…", None),
-    "az://container/x": (None, "use abfss://container@account.dfs.core.windows.net/…"),
+    "s3a:/bucket/x": ("write s3://bucket/…", "write s3://bucket/…"),
+    "abfss:/x": ("write abfss://container@account", "write abfss://container@account"),
+    "dbfs:/x": ("use the URL of the storage behind it", "(/Volumes/… or /dbfs/…), or the URL"),
+    "dbfs://x": ("use the URL of the storage behind it", "use the directory that Databricks has"),
+    "hdfs:/x": ("write hdfs://namenode:8020/…", "write hdfs://namenode:8020/…"),
+    "hdfs://host/x": (None, None),
+    "viewfs://host/x": (None, None),
+    "s3a://bucket/x": (None, None),
+    "s3n://bucket/x": (None, None),
+    "gcs://bucket/x": (None, None),
+    "az://container/x": (None, "use abfss://container@account.dfs.core.windows.net/… (or set AZURE_STORAGE_ACCOUNT"),
+    "adl://container/x": (None, "use abfss://container@account.dfs.core.windows.net/…"),
     "wasbs://container@account/x": ("use abfss://", "use abfss://"),
+    "wasbs://container@account.blob.core.windows.net/x": (None, None),
+    "abfss://container@account.dfs.core.windows.net/x": (None, None),
+    "abfss://work@onelake.dfs.fabric.microsoft.com/lake.Lakehouse/Files/x": (None, None),
+    "https://onelake.dfs.fabric.microsoft.com/work/lake.Lakehouse/Files/x": (None, None),
+    "https://account.blob.core.windows.net/container/x": (None, None),
+    "https://bucket.s3.eu-west-1.amazonaws.com/x": ("use s3://bucket/…, gs://bucket/… or", "use s3://bucket/…"),
+    "http://host/x": ("as http:// is no place for that", "as http:// is no place for that"),
+    "maprfs:///x": ("use the directory at which MapR", "use the directory at which MapR"),
+    "oss://bucket/x": ("as oss:// is no place for that", "as oss:// is no place for that"),
     "ftp://host/x": ("s3://bucket/prefix, gs://bucket/prefix or az://container/prefix", "use a directory, s3://bucket"),
     "name:/x": ("or ./name:/x for a folder of that name", "or ./name:/x for a folder of that name"),
+    "file://state/x": (
+        "as state would be the name of a host; use state/x, or file:///state/x",
+        "files cannot be at file://state/x, as state",
+    ),
     "/data/x": (None, None),
+    "/Volumes/a/b/c": (None, None),
     "a:b": (None, None),
     "./gs:/x": (None, None),
     "C:/x": (None, None),
     "file:/data": (None, None),
     "file:///data": (None, None),
+    "file://localhost/data": (None, None),
     "memory://": (None, "files cannot be at memory://"),
 }
 """Place -> what is said of it for checkpoints, and for files; None if it is taken."""
@@ -57,6 +76,61 @@ def test_nothing_is_made_of_that_name(place: str, tmp_path: Path, monkeypatch: p
     with pytest.raises(PlaceError):
         beam.io.WriteToText(place)
     assert not os.listdir(tmp_path)
+
+
+ONE_PLACE = {
+    ("s3://bucket/a", "s3a://bucket/a", "S3N://bucket/a"): "s3://bucket/a",
+    ("gs://bucket/a", "gcs://bucket/a"): "gs://bucket/a",
+    (
+        "abfss://data@account.dfs.core.windows.net/a",
+        "wasbs://data@account.blob.core.windows.net/a",
+        "WASB://data@account.blob.core.windows.net/a",
+        "https://account.blob.core.windows.net/data/a",
+        "https://account.dfs.core.windows.net/data/a",
+    ): "abfss://data@account.dfs.core.windows.net/a",
+    (
+        "https://onelake.dfs.fabric.microsoft.com/work/l.Lakehouse/Files/a",
+        "https://onelake.blob.fabric.microsoft.com/work/l.Lakehouse/Files/a",
+        "abfss://work@onelake.dfs.fabric.microsoft.com/l.Lakehouse/Files/a",
+    ): "abfss://work@onelake.dfs.fabric.microsoft.com/l.Lakehouse/Files/a",
+    ("/data/a", "file:/data/a", "file:///data/a", "FILE://localhost/data/a"): "/data/a",
+}
+"""Spellings of one place -> the spelling that is used."""
+
+
+@pytest.mark.parametrize("spellings", ONE_PLACE)
+def test_a_place_has_one_checkpoint_under_all_its_names(
+    spellings: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("headrace.lowlevel.storage.object_store._opened", lambda place, _: opened.append(place))
+    assert {ObjectStore(place).describe() for place in spellings} == {ONE_PLACE[spellings]}
+    assert set(opened) <= {ONE_PLACE[spellings]}
+
+
+def test_azure_containers_for_files_are_of_the_account_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+    for scheme in ("az", "azure", "adl"):
+        assert absolute(f"{scheme}://container/a") == "abfss://container@account.dfs.core.windows.net/a"
+
+
+@pytest.mark.parametrize("place", ["/Volumes/a/b/c", "/dbfs/state", "file:///Volumes/a", "/data/../dbfs/x"])
+def test_the_mounts_of_databricks_are_for_files(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "15.4")
+    assert refusal(place, Use.FILES) is None
+    with pytest.raises(PlaceError, match=r"has no hard links, .* use the URL of the storage behind it"):
+        ObjectStore(place)
+    assert refusal("/Volumesque/a", Use.CHECKPOINT) is None
+
+
+def test_the_file_system_of_databricks_is_its_mount(monkeypatch: pytest.MonkeyPatch) -> None:
+    mounted = ["/dbfs", "/Volumes"]
+    monkeypatch.setattr(places.os.path, "isdir", lambda path: path in mounted)
+    assert understood_place("dbfs:/tmp/a") == understood_place("dbfs:///tmp/a") == "/dbfs/tmp/a"
+    assert understood_place("DBFS:/Volumes/main/a") == "/Volumes/main/a"
+    assert "use the URL of the storage behind it" in str(refusal("dbfs:/tmp/a", Use.CHECKPOINT))
+    mounted.remove("/dbfs")
+    assert "use the directory that Databricks has for it" in str(refusal("dbfs:/tmp/a", Use.FILES))
 
 
 def test_home_and_odd_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
