@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from benchmarks.peak import JVM, children, kind_of
-from headrace.runners.spark.session import local_session
+from headrace.runners.spark.new_session import local_session
 
 CORES_VARIABLE = "HEADRACE_BENCH_CORES"
 CORES = int(os.environ.get(CORES_VARIABLE, "2"))

@@ -69,7 +69,7 @@ def pytest_collection_finish() -> None:
 def spark() -> Iterator[SparkSession]:
     """The one Spark session of a test process, as headrace makes them, with two tasks at once."""
     # Imported only here, so that tests without Spark need no Java.
-    from headrace.runners.spark.session import local_session
+    from headrace.runners.spark.new_session import local_session
 
     session = local_session("local[2,4]")
     yield session

@@ -13,7 +13,7 @@ from pathlib import Path
 
 _PROGRAM = """
 import sys
-from headrace.runners.spark.session import local_session
+from headrace.runners.spark.new_session import local_session
 from tests.spark import settings
 
 session = local_session("local[2,4]")

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import site
 import subprocess
 import sys
@@ -31,13 +30,8 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from pyspark.sql import SparkSession
 
-from headrace.runners.spark.cluster.cluster import cluster_of
-from headrace.runners.spark.pyspark_private import (
-    set_worker_python,
-    worker_environment,
-    worker_python,
-)
-from headrace.runners.spark.session import engine_session, state_of
+from headrace.runners.spark.cluster.cluster import Cluster, cluster_of
+from headrace.runners.spark.session import engine_sibling, state_of
 from headrace.runners.spark.worker.process import PROGRAM_PATH
 
 _log = logging.getLogger(__name__)
@@ -50,9 +44,10 @@ def prepare_workers(session: SparkSession) -> None:
     """Make the modules that this program imports importable in the workers of the session."""
     cluster = cluster_of(session)
     if cluster.is_local():
-        _use_this_python(session)
+        _use_this_python(cluster)
         return
-    sessions = [session, engine_session(session)] if cluster.is_of_session else [session]
+    sibling = engine_sibling(session) if cluster.is_of_session else None
+    sessions = [session] if sibling is None else [session, sibling]
     for name, files in (("headrace", package_files()), ("program", program_files())):
         data = _digest(files)
         if files and data not in state_of(session).sent:
@@ -61,14 +56,12 @@ def prepare_workers(session: SparkSession) -> None:
                 cluster_of(each).send_modules(f"{name}-{data}.zip", partial(zipped, files))
 
 
-def _use_this_python(session: SparkSession) -> None:
+def _use_this_python(cluster: Cluster) -> None:
     """Make workers run this interpreter, which is certain to have the installed packages, with its search path.
 
     By default Spark uses the interpreter that PYSPARK_PYTHON named when the session was made, else `python3`.
     """
-    if shutil.which(worker_python(session)) != sys.executable:
-        set_worker_python(session, sys.executable)
-    environment = worker_environment(session)
+    environment = cluster.use_python(sys.executable)
     given = environment.get("PYTHONPATH", os.environ.get("PYTHONPATH", "")).split(os.pathsep)
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*given, *added_path()])))
     environment[PROGRAM_PATH] = "1"

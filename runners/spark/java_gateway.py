@@ -20,7 +20,8 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf
 from pyspark.errors import PySparkRuntimeError
 
-from headrace.runners.spark.pyspark_private import has_java, kill_started_java, launch_java, message_text
+from headrace.runners.spark.jvm_private import has_java, kill_started_java, launch_java
+from headrace.runners.spark.pyspark_private import message_text
 
 _NOISE = (b"WARNING: Using incubator modules: jdk.incubator.vector",)
 """Lines that are not passed on, as they say nothing about the run."""

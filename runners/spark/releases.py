@@ -7,29 +7,29 @@ users is in `docs/spark-releases.md`.
 |---|---|---|
 | 4.0 | `DataFrame.toArrow` | `collected`: the method behind `toPandas` |
 | 4.0 | `createDataFrame` of an Arrow table | `frame_of`: the Java function that it calls |
-| 4.0 | a bound on the bytes of a batch | `batch_settings`: few rows to a batch, as blobs may be large |
+| 4.0 | a bound on the bytes of a batch | `engine_settings`: few rows to a batch, as blobs may be large |
 | 4.0 | a session turns the fault handler of workers on | `SESSION_SETTINGS`: only one that headrace makes has it |
 | 4.1 | `DataFrame.repartitionById` | `placed`: Spark's hash of an integer is undone |
 | 4.1 | Unix sockets between Java and Python | TCP; Spark ignores settings that it does not know |
-| 4.1, 4.3 | further sessions over Spark Connect | `has_siblings`: none, so Connect is refused |
+| 4.1 | further sessions over Spark Connect | `sibling`: none, so the engine uses the program's session |
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headrace.lowlevel.records.block import PIECE
-from headrace.runners.spark.pyspark_private import collect_as_arrow, frame_of_arrow, spark_schema
+from headrace.runners.spark.errors import require_answer
+from headrace.runners.spark.pyspark_private import spark_schema
 
 SESSION_SETTINGS = {"spark.python.worker.faulthandler.enabled": "true"}
 """Settings for a session that headrace makes; newer releases have them for each session."""
-_BYTES_SETTING = "spark.sql.execution.arrow.maxBytesPerBatch"
-_RECORDS_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _MASK = 0xFFFFFFFF
 
 
@@ -37,6 +37,8 @@ def collected(plan: DataFrame) -> list[pa.RecordBatch]:
     """Run a plan and return its rows, in the order of the partitions."""
     if hasattr(plan, "toArrow"):
         return cast("list[pa.RecordBatch]", plan.toArrow().to_batches())
+    from headrace.runners.spark.jvm_private import collect_as_arrow
+
     return collect_as_arrow(plan)
 
 
@@ -45,35 +47,50 @@ def frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
     schema = spark_schema(table.schema)
     if hasattr(DataFrame, "toArrow"):
         return session.createDataFrame(table, schema)
+    from headrace.runners.spark.jvm_private import frame_of_arrow
+
     return frame_of_arrow(session, table, schema)
 
 
-def has_siblings(session: SparkSession) -> bool:
-    """Return whether there can be another session of Spark Connect on the same server, with settings of its own."""
-    return hasattr(session, "newSession") or hasattr(session, "cloneSession")
-
-
-def sibling(session: SparkSession) -> SparkSession:
-    """Return another session of Spark Connect on the same server."""
-    make: Callable[[], SparkSession] = getattr(session, "newSession", None) or cast(Any, session).cloneSession
-    return make()
-
-
-def batch_settings(session: SparkSession) -> dict[str, str]:
-    """Settings that bound the Arrow batches of messages, whose blobs may be large.
-
-    A batch ends before Arrow's 2 GiB do, and a task need not hold many of them twice.
-    """
-    if session.conf.isModifiable(_BYTES_SETTING):
-        return {_BYTES_SETTING: str(8 << 20), _RECORDS_SETTING: "10000"}
-    return {_RECORDS_SETTING: str(((2 << 30) - 1) // PIECE)}
+def sibling(session: SparkSession) -> SparkSession | None:
+    """Return another session of Spark Connect on the same server; None if this release cannot make one."""
+    make: Callable[[], SparkSession] | None
+    make = getattr(session, "newSession", None) or getattr(session, "cloneSession", None)
+    if make is None:
+        return None
+    try:
+        made: SparkSession = make()
+    except Exception as error:
+        # The server is older than the client, or forbids it: gRPC's own error comes then.
+        require_answer(error)
+        return None
+    return made
 
 
 def placed(plan: DataFrame, partitions: int, column: str) -> DataFrame:
     """Give each row to the partition whose number is in an integer column; the plan has so many partitions then."""
-    if hasattr(plan, "repartitionById"):
+    if hasattr(plan, "repartitionById") and release(plan.sparkSession) >= (4, 1):
         return plan.repartitionById(partitions, column)
     return placed_by_hash(plan, partitions, column)
+
+
+_RELEASES: WeakKeyDictionary[SparkSession, tuple[int, ...]] = WeakKeyDictionary()
+
+
+def release(session: SparkSession) -> tuple[int, ...]:
+    """Return major and minor number of the Spark that a session runs on, which over Connect may not be the client's."""
+    if (known := _RELEASES.get(session)) is None:
+        known = _RELEASES[session] = version_numbers(session.version)
+    return known
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """Return the major and the minor number of a version.
+
+    >>> version_numbers("4.0.1-amzn-0")
+    (4, 0)
+    """
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))
 
 
 def placed_by_hash(plan: DataFrame, partitions: int, column: str) -> DataFrame:

@@ -22,10 +22,10 @@ from headrace.runners.engine.options import Hooks, RunOptions, RunResult, check_
 from headrace.runners.spark.cluster.cluster import cluster_of
 from headrace.runners.spark.code_shipping import prepare_workers
 from headrace.runners.spark.dataframe.injectors import StreamError, StreamOptions, bound, close_streams, refuse_streams
+from headrace.runners.spark.errors import SparkSetupError
 from headrace.runners.spark.executor import SparkExecutor
 from headrace.runners.spark.jobs.job_error import SparkJobError
 from headrace.runners.spark.session import (
-    SparkSetupError,
     cancel_all,
     checked,
     engine_session,
@@ -110,15 +110,18 @@ class SparkRunner:
             # Spark does the same at Ctrl-C.
             changes.let_go = partial(cancel_all, session)
             prepare_workers(session)
-            with _checkpoint_location(options, session) as location, _printed(session) as printed:
-                return self._run(topology, code, options, session, location, changes, printed)
+            with ExitStack() as stack:
+                location = stack.enter_context(_checkpoint_location(options, session))
+                printed = stack.enter_context(_printed(session))
+                engine = stack.enter_context(engine_session(session))
+                return self._run(topology, code, options, engine, location, changes, printed)
 
     def _run(
         self,
         topology: Topology,
         code: bytes,
         options: RunOptions,
-        session: SparkSession,
+        engine: SparkSession,
         location: str,
         changes: Changes,
         printed: PrintedOutput | None,
@@ -138,15 +141,12 @@ class SparkRunner:
             printed="" if printed is None else printed.path,
         )
         stages = options.one_task_epochs, options.task_idle_seconds
-        executor = SparkExecutor(
-            engine_session(session), topology, code, bind, pack_payload, *stages, journal.identity, printed
-        )
+        executor = SparkExecutor(engine, topology, code, bind, pack_payload, *stages, journal.identity, printed)
         try:
             with new_objects_only():
                 return Driver(executor.topology, executor, journal, clock, options, self._steps, changes).run()
         finally:
             with ExitStack() as cleanup:
-                cleanup.callback(cluster_of(session).make_active)
                 cleanup.callback(close_streams, executor.topology.injectors.values())
                 # Nothing goes on from here without a checkpoint, or once the input has ended: state stores may go.
                 if options.checkpoint is None or changes.finished:

@@ -8,12 +8,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 
-import pyspark
 import pytest
 from pyspark.sql import DataFrame
 
@@ -27,11 +27,15 @@ _SECONDS = 120
 
 
 @contextmanager
-def connect_server(folder: Path) -> Iterator[str]:
-    """Run a server with two tasks at once; yields its address."""
+def connect_server(
+    folder: Path, python: str = sys.executable, wanted: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[str]:
+    """Run a server with two tasks at once, of the pyspark that an interpreter has; yields its address."""
     port = free_port()
-    home = Path(pyspark.__file__).parent
+    where = "import pyspark; print(pyspark.__path__[0])"
+    home = Path(subprocess.run([python, "-c", where], capture_output=True, text=True, check=True).stdout.strip())
     settings = {"spark.connect.grpc.binding.port": port, "spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+    settings |= wanted
     options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     environment = {
         **os.environ,
@@ -39,7 +43,7 @@ def connect_server(folder: Path) -> Iterator[str]:
         "HEADRACE_STATE_STORES": str(folder / "state-stores"),
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": python,
     }
     environment.pop("SPARK_REMOTE", None)
     # `sbin/start-connect-server.sh`, which pip's older packages of pyspark lack, does the same.

@@ -19,7 +19,7 @@ from headrace.lowlevel import CallSink, Topology
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner
-from headrace.runners.spark.session import local_session
+from headrace.runners.spark.new_session import local_session
 from tests.spark.settings import KEYS, Count, Stream
 
 SOON = 5

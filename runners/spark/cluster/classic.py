@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,21 +14,24 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.runners.spark.pyspark_private import (
+from headrace.runners.spark.errors import java_gone
+from headrace.runners.spark.jvm_private import (
     concurrent_tasks,
     is_context_in_java,
     is_stopped,
+    knows_java_class,
     let_java_end_quietly,
     make_active_in_java,
     make_active_in_python,
+    set_worker_python,
     temporary_folder,
     threads_of_jobs,
+    worker_environment,
+    worker_python,
 )
 from headrace.runners.spark.releases import frame_of
 
 _DESCRIPTION = "spark.job.description"
-NO_JAVA = (AttributeError, Py4JError, OSError)
-"""Errors of calls to Java if the session was stopped meanwhile, or the Java process has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Classic:
 
     def slots(self) -> int:
         """See `Cluster`."""
-        with suppress(*NO_JAVA):
+        with suppress(*java_gone()):
             return concurrent_tasks(self.session)
         return 0
 
@@ -64,6 +68,10 @@ class Classic:
     def setting(self, name: str) -> str | None:
         """See `Cluster`. The context's own method would read all settings, for some ten milliseconds."""
         return self.session.conf.get(name, None)
+
+    def knows_java_class(self, name: str) -> bool:
+        """See `Cluster`."""
+        return knows_java_class(self.session, name)
 
     def is_driver_here(self) -> bool:
         """See `Cluster`."""
@@ -77,7 +85,7 @@ class Classic:
 
     def forgotten_jobs(self) -> frozenset[int]:
         """See `Cluster`."""
-        with suppress(*NO_JAVA):
+        with suppress(*java_gone()):
             if not is_context_in_java(self.session):
                 waiting = frozenset(threads_of_jobs(self.session))
                 # A context that has come meanwhile may have jobs among these.
@@ -86,7 +94,7 @@ class Classic:
 
     def end_forgotten(self, jobs: frozenset[int]) -> None:
         """See `Cluster`."""
-        with suppress(*NO_JAVA):
+        with suppress(*java_gone()):
             for number, thread in threads_of_jobs(self.session).items():
                 if number in jobs:
                     thread.interrupt()
@@ -101,6 +109,12 @@ class Classic:
         with suppress(Py4JError, ConnectionError):  # If Java has ended, the job has raised an error that says so.
             make_active_in_java(self.session)
         make_active_in_python(self.session)
+
+    def use_python(self, executable: str) -> dict[str, str]:
+        """See `Cluster`."""
+        if shutil.which(worker_python(self.session)) != executable:
+            set_worker_python(self.session, executable)
+        return worker_environment(self.session)
 
     def send_modules(self, name: str, write: Callable[[Path], None]) -> None:
         """See `Cluster`.
@@ -131,7 +145,7 @@ class Classic:
             context.setLocalProperty(name, value)
             yield
         finally:
-            with suppress(*NO_JAVA):
+            with suppress(*java_gone()):
                 # None takes the property away.
                 context.setLocalProperty(name, cast(str, before))
 
@@ -142,7 +156,7 @@ class Classic:
     def cancel_tag(self, tag: str) -> None:
         """See `Cluster`."""
         # The call fails if a signal has ended the Java process, too.
-        with suppress(*NO_JAVA):
+        with suppress(*java_gone()):
             self.session.sparkContext.cancelJobsWithTag(tag)
 
     def cancel_all(self) -> None:

@@ -10,7 +10,6 @@ from typing import ClassVar, NamedTuple, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.runners.spark.cluster.classic import Classic
 from headrace.runners.spark.cluster.connect import Connect
 
 
@@ -47,6 +46,9 @@ class Cluster(Protocol):
     def setting(self, name: str) -> str | None:
         """Return one of Spark's settings, if it is set."""
 
+    def knows_java_class(self, name: str) -> bool:
+        """Return whether this release of Spark has a Java class of that name; False if it cannot be asked."""
+
     def is_driver_here(self) -> bool:
         """Return whether this program is on the machine where executors expect Spark's driver."""
 
@@ -59,11 +61,17 @@ class Cluster(Protocol):
     def end_forgotten(self, jobs: frozenset[int]) -> None:
         """End the waiting for such jobs: who waits for them gets an error."""
 
-    def sibling(self) -> SparkSession:
-        """Return a new session on the same cluster with settings of its own."""
+    def sibling(self) -> SparkSession | None:
+        """Return a new session on the same cluster with settings of its own; None where there can be none."""
 
     def make_active(self) -> None:
         """Make the session the active one of the program again, after jobs of a sibling."""
+
+    def use_python(self, executable: str) -> dict[str, str]:
+        """Let workers on this machine that start from now on run under this interpreter.
+
+        Returns their environment variables, which the caller may change. Only for a cluster that `is_local`.
+        """
 
     def send_modules(self, name: str, write: Callable[[Path], None]) -> None:
         """Make modules importable for tasks; `write` writes a zip of them to the path that it is given."""
@@ -89,7 +97,12 @@ class Cluster(Protocol):
 
 def cluster_of(session: SparkSession) -> Cluster:
     """Return the cluster of a session."""
-    return Connect(session) if is_connect(session) else Classic(session)
+    if is_connect(session):
+        return Connect(session)
+    # Over Spark Connect there may be no Py4J, which this imports.
+    from headrace.runners.spark.cluster.classic import Classic
+
+    return Classic(session)
 
 
 def is_connect(session: SparkSession) -> bool:

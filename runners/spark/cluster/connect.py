@@ -76,6 +76,10 @@ class Connect:
             return self.session.conf.get(name, None)
         return None
 
+    def knows_java_class(self, name: str) -> bool:
+        """See `Cluster`."""
+        return False
+
     def is_driver_here(self) -> bool:
         """See `Cluster`."""
         return _is_here(self.session.client.host) and _is_here(self.setting("spark.driver.host") or "")
@@ -91,16 +95,21 @@ class Connect:
     def end_forgotten(self, jobs: frozenset[int]) -> None:
         """See `Cluster`."""
 
-    def sibling(self) -> SparkSession:
+    def sibling(self) -> SparkSession | None:
         """See `Cluster`."""
-        made = sibling(self.session)
+        if (made := sibling(self.session)) is None:
+            return None
         # A program with a session that nobody has stopped waits for ever at its end.
-        atexit.register(made.stop)
+        atexit.register(_stop, made)
         give_up_at_exit(made)
         return made
 
     def make_active(self) -> None:
         """See `Cluster`. A sibling over Connect does not become the active session."""
+
+    def use_python(self, executable: str) -> dict[str, str]:
+        """See `Cluster`."""
+        raise AssertionError("workers of a server have an interpreter of their own")
 
     def send_modules(self, name: str, write: Callable[[Path], None]) -> None:
         """See `Cluster`. The server keeps what it was sent."""
@@ -140,6 +149,14 @@ class Connect:
     def cancel_all(self) -> None:
         """See `Cluster`."""
         self.session.interruptAll()
+
+
+def _stop(session: SparkSession) -> None:
+    """Stop a sibling. A clone of Spark 4.2 cannot stop, as it lacks an attribute; its connection can be closed."""
+    try:
+        session.stop()
+    except AttributeError:
+        session.client.close()
 
 
 def give_up_at_exit(session: SparkSession) -> None:

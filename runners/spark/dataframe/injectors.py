@@ -30,7 +30,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.far_future import DAY
-from headrace.runners.spark.cluster.cluster import is_connect
+from headrace.runners.spark.cluster.cluster import cluster_of, is_connect
 from headrace.runners.spark.dataframe.staged_rows import (
     PieceSplit,
     RowRange,
@@ -42,8 +42,8 @@ from headrace.runners.spark.dataframe.staged_rows import (
     stage,
     write_list,
 )
-from headrace.runners.spark.pyspark_private import knows_java_class, log_no_callback_error
-from headrace.runners.spark.session import SparkSetupError
+from headrace.runners.spark.errors import SparkSetupError
+from headrace.runners.spark.pyspark_private import log_no_callback_error
 from headrace.sdk.io.dataframe import DataFrameInjector
 from headrace.sdk.io.timestamps import TimestampOf
 
@@ -251,7 +251,7 @@ def close_streams(injectors: Iterable[object]) -> None:
 def _quick_files(session: SparkSession) -> Iterator[None]:
     """Use the faster file manager for a query that starts inside; a setting of the session itself is respected."""
     before = session.conf.get(_FILE_MANAGER, "")
-    if before or not knows_java_class(session, _QUICK_FILE_MANAGER):
+    if before or not cluster_of(session).knows_java_class(_QUICK_FILE_MANAGER):
         yield
         return
     session.conf.set(_FILE_MANAGER, _QUICK_FILE_MANAGER)

@@ -106,7 +106,7 @@ class WriteToSpark(Write):
         schema: Columns and their types, a `pyarrow.Schema`; by default as for `WriteToParquet`, one schema for all
             epochs, in the types that Spark has.
         session: Session of the DataFrames. By default a new session that shares the cluster of the current session but
-            not its runtime settings.
+            not its runtime settings; over Spark Connect before 4.1 the current session.
     """
 
     def __init__(
@@ -128,5 +128,6 @@ class WriteToSpark(Write):
 
     def _hand_over(self, epoch: int, table: pa.Table) -> None:
         if self._session is None:
-            self._session = cluster_of(SparkSession.builder.getOrCreate()).sibling()
+            session = SparkSession.builder.getOrCreate()
+            self._session = cluster_of(session).sibling() or session
         self._function(frame_of(self._session, table), epoch)

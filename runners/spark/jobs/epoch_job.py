@@ -15,13 +15,11 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.runners.engine.messages import Message, MessageKind, pack
-from headrace.runners.spark.cluster.classic import NO_JAVA
 from headrace.runners.spark.cluster.cluster import cluster_of
+from headrace.runners.spark.errors import java_gone, spark_errors
 from headrace.runners.spark.jobs.job_error import job_error
 from headrace.runners.spark.jobs.stage_function import (
     ROWS_PROPERTY,
@@ -115,7 +113,7 @@ def _told(session: SparkSession, description: str) -> Iterator[None]:
     """Raise errors of Spark as `SparkJobError`s of the job of that description."""
     try:
         yield
-    except (Py4JError, PySparkException, ConnectionError) as error:
+    except spark_errors() as error:
         _log.debug("Spark could not run %s: %s", description, java_text(error))
         # Without the cause, whose text has hundreds of lines of Java; it is in the log.
         raise job_error(error, description, _local_folders(session)) from None
@@ -124,7 +122,7 @@ def _told(session: SparkSession, description: str) -> Iterator[None]:
 def _local_folders(session: SparkSession) -> str:
     """Spark's local directories, for shuffles; empty if they are on other hosts, or Java does not answer."""
     cluster = cluster_of(session)
-    with suppress(*NO_JAVA):
+    with suppress(*java_gone()):
         if cluster.is_local():
             # Java's folder, not Python's: Java on Linux looks neither at `TMPDIR` nor whether something can be written.
             temporary = "/tmp" if sys.platform == "linux" else tempfile.gettempdir()

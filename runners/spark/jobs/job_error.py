@@ -9,10 +9,9 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from py4j.protocol import Py4JError, Py4JJavaError
-
 from headrace.lowlevel.errors import HeadraceError
-from headrace.runners.spark.pyspark_private import message_text
+from headrace.runners.spark.errors import bridge_errors
+from headrace.runners.spark.pyspark_private import java_exception, message_text
 from headrace.runners.spark.worker.last_step import MARK
 
 _TRACEBACK_LINES = 40
@@ -53,7 +52,7 @@ def job_error(error: Exception, description: str, folders: str = "") -> SparkJob
 
 
 def _is_cut_off(error: Exception) -> bool:
-    return isinstance(error, (Py4JError, ConnectionError)) and not isinstance(error, Py4JJavaError)
+    return isinstance(error, (*bridge_errors(), ConnectionError)) and java_exception(error) is None
 
 
 def _java_is_gone() -> _Reason:

@@ -10,13 +10,12 @@ from threading import Thread
 from typing import cast
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.checkpoint import FileChain, SnapshotOrder, SnapshotParts, write_snapshot
 from headrace.runners.engine.messages import DRIVER, Message, MessageKind, pack, unpack
 from headrace.runners.spark.cluster.cluster import cluster_of
+from headrace.runners.spark.errors import spark_errors
 from headrace.runners.spark.jobs.epoch_job import run_plan
 from headrace.runners.spark.jobs.job_error import SparkJobError
 from headrace.runners.spark.jobs.stage_function import SCHEMA, batches_of, messages_of, table_of
@@ -127,5 +126,5 @@ def ask_to_leave(session: SparkSession, payload: TaskPayload, parallelism: int) 
     try:
         tasks = session.range(0, parallelism, 1, parallelism)
         run_plan(tasks.mapInArrow(_Leave(payload), SCHEMA), "the end of a run")
-    except (SparkJobError, Py4JError, PySparkException) as error:
+    except spark_errors(SparkJobError) as error:
         _log.warning("DoFn.teardown was not called in all worker processes: %s", error)

@@ -40,12 +40,12 @@ def substitute(runner: str) -> None:
 
 def prepare_workers() -> None:
     """Have the workers of the Spark session that the first pipeline makes forked from our daemon."""
-    from headrace.runners.spark import session
+    from headrace.runners.spark import new_session
     from tests.beam.suites.eager import collect_on_driver
 
     records.share_records()
     collect_on_driver()
-    session._QUIET["spark.python.daemon.module"] = daemon.__name__
+    new_session._QUIET["spark.python.daemon.module"] = daemon.__name__
 
 
 def _no_prism(*arguments: object) -> None:

@@ -75,11 +75,11 @@ def _prepare_workers() -> None:
 
     The session is made here, as its start counts to no test, and our daemon is found from the current folder.
     """
-    from headrace.runners.spark import session
+    from headrace.runners.spark import new_session, session
     from tests.beam.suites.eager import collect_on_driver
 
     collect_on_driver()
-    session._QUIET["spark.python.daemon.module"] = daemon.__name__
+    new_session._QUIET["spark.python.daemon.module"] = daemon.__name__
     session.open_session()
 
 

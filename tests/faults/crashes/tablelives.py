@@ -108,7 +108,7 @@ class Life:
         if not self.on_spark:
             return LocalRunner(scheduler=Steps(moments), intervals=2, parallelism=2)
         from headrace.runners.spark import SparkRunner
-        from headrace.runners.spark.session import local_session
+        from headrace.runners.spark.new_session import local_session
 
         return SparkRunner(local_session("local[2]"), intervals=2, steps=Steps(moments))
 

@@ -16,7 +16,7 @@ from headrace.runners.spark import SparkRunner
 from headrace.runners.spark.cluster.classic import Classic
 from headrace.runners.spark.cluster.cluster import Cluster
 from headrace.runners.spark.cluster.connect import Connect
-from headrace.runners.spark.session import driver_address, engine_session
+from headrace.runners.spark.session import driver_address, engine_sibling
 from tests.spark.connectserver import needs_connect
 
 pytestmark = pytest.mark.spark
@@ -29,7 +29,7 @@ KINDS = pytest.mark.parametrize("kind", [Classic, pytest.param(Connect, marks=ne
 @pytest.mark.parametrize("sizes", [[1], [3, 1, 2], [1] * 9, [2_000, 1]])
 def test_each_chunk_is_a_partition_in_order(spark: SparkSession, kind: type[Cluster], sizes: list[int]) -> None:
     chunks = [pa.RecordBatch.from_pydict({"n": range(size), "blob": [b"x" * 10] * size}) for size in sizes]
-    frame = kind(engine_session(spark)).partitioned(pa.Table.from_batches(chunks))  # type: ignore[call-arg]  # both are made of a session
+    frame = kind(engine_sibling(spark)).partitioned(pa.Table.from_batches(chunks))  # type: ignore[call-arg]  # both are made of a session
     assert frame.columns == ["n", "blob"]
     rows = frame.select("n", F.spark_partition_id().alias("at")).collect()
     assert [(row["at"], row["n"]) for row in rows] == [(at, n) for at, size in enumerate(sizes) for n in range(size)]
@@ -37,7 +37,7 @@ def test_each_chunk_is_a_partition_in_order(spark: SparkSession, kind: type[Clus
 
 @KINDS
 def test_how_many_tasks_run_at_once(spark: SparkSession, kind: type[Cluster]) -> None:
-    cluster = kind(engine_session(spark))  # type: ignore[call-arg]  # both are made of a session
+    cluster = kind(engine_sibling(spark))  # type: ignore[call-arg]  # both are made of a session
     assert cluster.parallelism() == cluster.slots() == 2
     assert cluster.application() == spark.sparkContext.applicationId
     assert cluster.setting("spark.app.name") == "headrace" and cluster.setting("spark.no.such.thing") is None

@@ -22,6 +22,7 @@ from tests.spark.faults.test_driver_killed import written
 pytestmark = [pytest.mark.spark, needs_connect]
 PAIRS = [(n % 7, n) for n in range(300)]
 """Keys, and values that are their own times."""
+SUMS = sorted([key, sum(n for k, n in PAIRS if k == key and n // 60 == m)] for key in range(7) for m in range(5))
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +43,7 @@ def test_pipelines(server: str, tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
     assert found["class"].startswith("pyspark.sql.connect")
-    sums = sorted([key, sum(n for k, n in PAIRS if k == key and n // 60 == m)] for key in range(7) for m in range(5))
-    assert found["stays"] == found["jobs"] == found["levels"] == sums
+    assert found["stays"] == found["jobs"] == found["levels"] == SUMS
     assert found["frames"] == list(range(1, 20, 2))
     assert all(found["ways"].values()), f"an epoch has been run in each way: {found['ways']}"
     assert found["raw"] == [
@@ -56,6 +56,23 @@ def test_pipelines(server: str, tmp_path: Path) -> None:
     assert "ended without an error message in step 'Die' at each of 4 attempts" in found["death"]
     assert "the session runs on Spark Connect at localhost, whose executors" in found["nowhere"]
     assert "--checkpoint" in found["nowhere"]
+
+
+def test_a_client_without_the_bridge_to_java(server: str, tmp_path: Path) -> None:
+    """As with pyspark-client, which has neither Py4J nor Spark's own code."""
+    ran = run(server, "tests.spark.client.withoutbridge", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found == {"sums": SUMS, "bridge": []}
+
+
+def test_a_session_that_refuses(server: str, tmp_path: Path) -> None:
+    ran = run(server, "tests.spark.client.refused", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["sums"] == SUMS
+    assert found["refused"] >= 8
+    assert ran.stderr.count("refuses") == 1 and "spark.sql.adaptive.enabled=false ([CANNOT_MODIFY_CONFIG]" in ran.stderr
 
 
 @contextmanager

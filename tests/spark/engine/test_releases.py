@@ -10,9 +10,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headrace.runners.spark import releases
-from headrace.runners.spark.pyspark_private import collect_as_arrow
-from headrace.runners.spark.releases import batch_settings, collected, frame_of, placed, placed_by_hash, unhashed
+from headrace.lowlevel.records.block import PIECE
+from headrace.runners.spark import engine_settings
+from headrace.runners.spark.engine_settings import ask_for_settings
+from headrace.runners.spark.jvm_private import collect_as_arrow
+from headrace.runners.spark.releases import collected, frame_of, placed, placed_by_hash, unhashed
 
 pytestmark = pytest.mark.spark
 
@@ -90,6 +92,8 @@ def test_each_chunk_becomes_a_partition(spark: SparkSession) -> None:
 def test_a_batch_of_the_largest_blobs_is_below_what_arrow_can_hold(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(releases, "_BYTES_SETTING", "spark.sql.that.there.is.not")
-    (records,) = batch_settings(spark).values()
-    assert int(records) * releases.PIECE < 2**31 and int(records) > 1
+    monkeypatch.setattr(engine_settings, "BYTES_SETTING", "spark.sql.that.there.is.not")
+    session = spark.newSession()
+    ask_for_settings(session)
+    records = session.conf.get(engine_settings.RECORDS_SETTING)
+    assert int(records) * PIECE < 2**31 and int(records) > 1

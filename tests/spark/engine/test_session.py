@@ -9,6 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -17,8 +18,8 @@ from headrace.lowlevel.code_pickling import ShippingError
 from headrace.runners.spark import SparkRunner, session
 from headrace.runners.spark.cluster.classic import Classic
 from headrace.runners.spark.cluster.cluster import cluster_of
+from headrace.runners.spark.errors import SparkSetupError
 from headrace.runners.spark.jobs import epoch_job
-from headrace.runners.spark.session import SparkSetupError
 
 pytestmark = pytest.mark.spark
 
@@ -138,11 +139,15 @@ def test_old_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> No
         SparkRunner(spark).run_topology(simple())
 
 
-def test_a_session_of_spark_connect_that_is_too_old() -> None:
-    # One without a server: it is known by where its class is.
-    remote = type("SparkSession", (), {"version": "4.0.1", "__module__": "pyspark.sql.connect.session"})
-    with pytest.raises(SparkSetupError, match=r"one of Spark Connect .*install pyspark 4\.1 or newer, or use"):
-        session.checked(remote())
+def test_a_client_without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pyspark-client says: it has no Spark that could be started."""
+    monkeypatch.delattr(pyspark, "SparkContext")
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    assert not session.has_session()
+    with pytest.raises(SparkSetupError, match=r"a client of Spark Connect .*SPARK_REMOTE=sc://host:15002"):
+        session.open_session()
 
 
 def simple(computation: Computation | None = None) -> Topology:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.runners.spark import session
-from headrace.runners.spark.session import given_settings
+from headrace.runners.spark import new_session
+from headrace.runners.spark.new_session import given_settings
 
 
 def test_which_counts(tmp_path: Path) -> None:
@@ -44,10 +44,10 @@ def test_settings_of_a_local_session_are_for_local_masters(
 ) -> None:
     """Elsewhere workers may lack the daemon, and shuffles cross a network."""
     made: list[dict[str, str]] = []
-    monkeypatch.setattr(session, "_session", lambda settings: made.append(dict(settings)))
-    monkeypatch.setattr(session, "_driver_gib", lambda: 3)
+    monkeypatch.setattr(new_session, "_session", lambda settings: made.append(dict(settings)))
+    monkeypatch.setattr(new_session, "_driver_gib", lambda: 3)
     given = {"spark.driver.memory": "2g"} | ({} if master is None else {"spark.master": master})
-    session._new_session(given)
+    new_session.new_session(given)
     (settings,) = made
     assert bool(settings) == ours
     if ours:

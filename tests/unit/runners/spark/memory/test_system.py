@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.runners.spark import memory, session
+from headrace.runners.spark import memory, new_session
 
 
 @pytest.fixture(autouse=True)
@@ -67,5 +67,5 @@ def test_a_system_that_does_not_say_how_much_memory_it_has(monkeypatch: pytest.M
     def sysconf(name: str) -> int:
         raise ValueError("unrecognized configuration name")
 
-    monkeypatch.setattr(session.os, "sysconf", sysconf)
-    assert session._driver_gib() == 1
+    monkeypatch.setattr(new_session.os, "sysconf", sysconf)
+    assert new_session._driver_gib() == 1

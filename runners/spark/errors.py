@@ -1,0 +1,45 @@
+"""Errors of a session that cannot be used, and those of Spark's bridge to Java, which not every pyspark has.
+
+A session of Spark Connect needs no Py4J, and `pyspark-client` comes without it. So its errors are looked up where they
+are caught: if nothing has imported Py4J, nothing can have raised one of them.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.errors import PySparkException
+
+from headrace.lowlevel.errors import HeadraceError
+
+Errors = tuple[type[Exception], ...]
+
+
+class SparkSetupError(HeadraceError, RuntimeError):
+    """Spark cannot run with the installed Java, the installed Spark or the given session. Nothing has run."""
+
+
+def bridge_errors() -> Errors:
+    """Errors of calls to Java over the bridge of a session with a master; none if Py4J is not in use.
+
+    >>> issubclass(ValueError, bridge_errors())
+    False
+    """
+    protocol = sys.modules.get("py4j.protocol")
+    return () if protocol is None else (protocol.Py4JError,)
+
+
+def spark_errors(*others: type[Exception]) -> Errors:
+    """Errors of Spark's own and of the way to it, and other ones."""
+    return (*others, PySparkException, ConnectionError, *bridge_errors())
+
+
+def require_answer(error: Exception) -> None:
+    """Raise the error if it says that no server answers, which is no refusal: a client has tried for minutes."""
+    if "RETRIES_EXCEEDED" in str(error) or isinstance(error, ConnectionError):
+        raise error
+
+
+def java_gone() -> Errors:
+    """Errors of calls to Java if the session was stopped meanwhile, or the Java process has ended."""
+    return (AttributeError, OSError, *bridge_errors())

@@ -1,0 +1,1 @@
+"""Thin clients: programs in environments that have a client of Spark Connect and no Spark (`./dev test --client`)."""

@@ -1,0 +1,58 @@
+"""Environments with other packages of Spark: a client of Spark Connect, or a whole Spark that has a server.
+
+They are in `out/`, with what headrace needs as pinned, and are made once. The product comes from the checkout.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+DATABRICKS = {"15.4": "3.11", "16.4": "3.12", "17.3": "3.12"}
+"""Releases of databricks-connect -> the Python that they need."""
+_NEEDED = r"(?:cloudpickle|datasketches|lmdb|numpy|obstore|pandas|pyarrow|rbloom|rich|typer)"
+_DATABRICKS_NEEDED = ("cloudpickle", "datasketches", "lmdb", "obstore", "rbloom", "rich", "typer")
+
+
+def client(release: str) -> str:
+    """The interpreter of an environment with pyspark-client of a release, such as 4.0; Spark 3.5 has none."""
+    package = f"pyspark[connect]=={release}.*" if release.startswith("3") else f"pyspark-client=={release}.*"
+    return _environment(f"client-{release}", sys.executable, [package, *_pinned()])
+
+
+def server(release: str) -> str:
+    """The interpreter of an environment with the whole Spark of a release."""
+    return _environment(f"server-{release}", sys.executable, [f"pyspark=={release}.*", *_pinned()])
+
+
+def databricks(release: str) -> str:
+    """The interpreter of an environment with databricks-connect. Its packages want versions of their own."""
+    return _environment(
+        f"databricks-{release}", DATABRICKS[release], [f"databricks-connect=={release}.*", *_DATABRICKS_NEEDED]
+    )
+
+
+def _pinned() -> list[str]:
+    lines = (ROOT / "requirements-dev.lock").read_text().splitlines()
+    return [line.partition(";")[0].strip() for line in lines if re.match(rf"{_NEEDED}==", line)]
+
+
+def _environment(name: str, python: str, packages: Sequence[str]) -> str:
+    """The interpreter of an environment with these packages, which is made if another set was wanted before."""
+    folder = ROOT / "out" / name
+    stamp, wanted = folder / "packages", "\n".join([python, *packages])
+    interpreter = str(folder / "bin" / "python")
+    if not stamp.exists() or stamp.read_text() != wanted:
+        _uv("venv", "--clear", "--python", python, str(folder))
+        _uv("pip", "install", "--python", interpreter, *packages)
+        stamp.write_text(wanted)
+    return interpreter
+
+
+def _uv(*arguments: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "uv", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
