@@ -166,6 +166,7 @@ _INPUT: Sequence[Column] = (
     ("source", _text("stream")),
     ("watermark", _date("watermark")),
     ("greatest seen", _date("greatest")),
+    ("backlog", _number("backlog")),
 )
 _WATERMARKS: Sequence[Column] = (
     ("step", _text("step")),

@@ -9,10 +9,13 @@ from headrace.lowlevel import CheckpointView
 from headrace.lowlevel.checkpoint.inspection.values import InjectorState, StoredHold, StoredState, StoredTimer
 from headrace.lowlevel.checkpoint.manifest.fingerprint import SINK
 from headrace.lowlevel.checkpoint.manifest.manifest import SINK_LEVEL, Manifest
+from headrace.lowlevel.metric import decode_metrics
 from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.stored_names import public_name
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.timer import TimeDomain
 from headrace.lowlevel.watermarks.explain import date_of, skew_holder
+from headrace.runners.reporting.figures import step_figures
 from headrace.sdk.recording.state_snapshot import OpenWindow, has_windows, window_or_timer
 
 Figures = Mapping[str, object]
@@ -69,7 +72,7 @@ def report_of(view: CheckpointView, timers: int) -> CheckpointReport:
         committed=None if commit is None else date_of(commit.wall_clock),
         finished=commit is not None and commit.finished,
         epochs=[each.epoch for each in view.epochs()],
-        injectors=[] if commit is None else [_injector(commit, each) for each in view.injectors()],
+        injectors=[] if commit is None else _injectors(commit, view),
         watermarks=_watermarks(view),
         pending=_pending(view),
         timers=[
@@ -90,15 +93,29 @@ def report_of(view: CheckpointView, timers: int) -> CheckpointReport:
     )
 
 
-def _injector(commit: Manifest, injector: InjectorState) -> Figures:
+def _injectors(commit: Manifest, view: CheckpointView) -> list[Figures]:
+    backlogs = {figures.step: figures.backlog for figures in step_figures(decode_metrics(commit.metrics))}
+    return [_injector(commit, each, backlogs.get(each.stream)) for each in view.injectors()]
+
+
+def _injector(commit: Manifest, injector: InjectorState, backlog: int | None) -> Figures:
     return {
         "stream": injector.stream,
         "position": json_value(injector.position),
         "watermark": instant(injector.watermark),
         "greatest": instant(injector.greatest),
         "ended": injector.ended,
+        "backlog": backlog,
+        "behind_s": _behind(commit, injector),
         "waits_for": skew_holder(injector.stream, commit.injectors(), commit.skew_limit),
     }
+
+
+def _behind(commit: Manifest, injector: InjectorState) -> float | None:
+    """Seconds from a source's watermark to the clock of the commit; None if it has none yet, or the input has ended."""
+    if injector.watermark in (MIN_TIMESTAMP, MAX_TIMESTAMP):
+        return None
+    return max(0, commit.wall_clock - injector.watermark) / 1e6
 
 
 def _watermarks(view: CheckpointView) -> list[Figures]:

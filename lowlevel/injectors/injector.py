@@ -106,6 +106,8 @@ class Delivery:
     quiet_seconds: float | None = None
     """Seconds for which an idle injector need not be asked again, unless it wakes the driver (`BaseInjector.wake_by`).
     With None it is asked again after `RunOptions.poll_seconds`."""
+    backlog: int | None = None
+    """About how many records wait in the source behind this delivery, and could be read now; None if not known."""
 
 
 class Injector(Protocol):

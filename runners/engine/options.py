@@ -182,6 +182,8 @@ class EpochProgress:
     """Sink -> seconds of `deliver`."""
     hot_keys: Mapping[str, tuple[bytes, float]] = field(default_factory=dict)
     """Computation -> encoded key that had more than half of its records in the epoch, and the share."""
+    fill: float | None = None
+    """Records of the injector that contributed most, as a share of what the epoch could take; None if not known."""
 
     @property
     def lag(self) -> int | None:

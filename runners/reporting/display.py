@@ -26,6 +26,7 @@ from headrace.runners.reporting.figures import (
     SHARE_OF_NAMES,
     Rates,
     TextFigure,
+    backlog,
     columns_for,
     heading,
     hot_key,
@@ -211,6 +212,7 @@ class ProgressLog:
 
 def line_of(progress: EpochProgress, per_second: tuple[float, float]) -> Mapping[str, object]:
     """Return the figures of a line: times in RFC 3339, spans in seconds; `per_second` is the rates in and out."""
+    waiting = {"backlog": backlog(progress.metrics), "fill": None if progress.fill is None else round(progress.fill, 2)}
     return {
         "epoch": progress.epoch,
         "seconds": round(progress.seconds, 3),
@@ -221,6 +223,7 @@ def line_of(progress: EpochProgress, per_second: tuple[float, float]) -> Mapping
         "dropped": progress.dropped,
         "watermark": _time(progress.watermark),
         "lag_s": None if progress.lag is None else round(progress.lag / 1e6, 3),
+        **{name: figure for name, figure in waiting.items() if figure is not None},
     }
 
 

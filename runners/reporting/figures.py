@@ -43,6 +43,8 @@ class StepFigures:
     lag: int | None = None
     """How far the watermark is behind the greatest timestamp read, microseconds."""
     state_bytes: int | None = None
+    backlog: int | None = None
+    """Records that wait in the source, as it was known when the last epoch was planned."""
 
 
 _NAMES = frozenset(StepFigures.__slots__) - {"step"}
@@ -73,6 +75,12 @@ def step_figures(metrics: MetricValues) -> list[StepFigures]:
 def total(steps: Iterable[StepFigures], name: str) -> int:
     """Return the sum of a figure over all steps that have it."""
     return sum(getattr(step, name) or 0 for step in steps)
+
+
+def backlog(metrics: MetricValues) -> int | None:
+    """Return the records that wait in all sources that know it; None if none does."""
+    known = [step.backlog for step in step_figures(metrics) if step.backlog is not None]
+    return sum(known) if known else None
 
 
 @dataclass(slots=True)

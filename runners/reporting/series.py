@@ -109,6 +109,10 @@ SERIES = (
     Series("epoch", "The last epoch that is committed.", last=lambda progress: {(): progress.epoch}),
     Series("epoch.seconds", "How long its parts took.", "s", ("phase",), _parts),
     Series(
+        *("epoch.fill", "Records of the last epoch as a share of what it could take; 1 if more may be waiting."),
+        last=lambda progress: {} if progress.fill is None else {(): progress.fill},
+    ),
+    Series(
         *("sink.seconds", "How long a sink delivered the last epoch.", "s", _STEP),
         lambda progress: _with_label(progress.sinks),
     ),
@@ -132,6 +136,7 @@ SERIES = (
     _count("timers", "Timers that have fired."),
     _level("watermark", "Low watermark, seconds since 1970; +Inf when nothing more can come.", "s", 1e6),
     _level("lag", "How far the watermark is behind the greatest timestamp read.", "s", 1e6),
+    _level("backlog", "Records that wait in the source.", "", 1),
     _level("state_bytes", "What is stored of the step.", "By", 1),
 )
 """All series, those of the run first."""

@@ -16,7 +16,7 @@ from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.background_calls import PendingCall, Release, Threads
 from headrace.runners.engine.messages import EpochSpec, Message, MessageKind, unpack, work_messages
-from headrace.runners.spark.cluster.cluster import cluster_of
+from headrace.runners.spark.cluster.cluster import cluster_of, tasks_to_come
 from headrace.runners.spark.dataframe.injectors import close_streams
 from headrace.runners.spark.jobs.epoch_job import EpochJob, fits_one
 from headrace.runners.spark.jobs.resident_task import ResidentTask
@@ -59,7 +59,8 @@ class SparkExecutor:
         printed: PrintedOutput | None = None,
     ) -> None:
         self._run_name, self._printed = run, printed
-        self.parallelism = cluster_of(session).parallelism()
+        cluster = cluster_of(session)
+        self.parallelism = max(cluster.parallelism(), tasks_to_come(cluster.setting))
         self._session = session
         self._bind, self._pack_payload = bind, pack_payload
         self._given = topology

@@ -135,7 +135,10 @@ class TickInjector(BaseInjector):
         parts = cast("list[range]", divided(range(number, end), splits))
         ticks = [TickSplit(part, first, self._beat, self._make) for part in parts]
         idle = not parts and not done
-        delivery = Delivery(ticks, (end, first), self._watermark(end, first), done=done, idle=idle)
+        ready = min(due, MAX_TIMESTAMP if count is None else count)
+        backlog = ready - end if ready < MAX_TIMESTAMP else None
+        watermark = self._watermark(end, first)
+        delivery = Delivery(ticks, (end, first), watermark, done=done, idle=idle, backlog=backlog)
         if not idle or self._beat is None:
             return delivery
         return replace(delivery, quiet_seconds=max(0, first + self._beat.time_of(end) - self._now()) / SECOND)

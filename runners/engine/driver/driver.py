@@ -189,6 +189,7 @@ class Driver:
         timing.end("commit")
         self._say_ahead(spec, outcome)
         records = [outcome.counters.get(stream, {}).get("records", 0) for stream in plan.deliveries]
+        timing.fill = max(records, default=0) / plan.limit if plan.limit else None
         self._acknowledge(sum(records))
         self._hooks.step("deliver", spec.epoch)
         timing.sinks = deliver(self._topology.sinks, spec.epoch, self._state.receipts, activity)

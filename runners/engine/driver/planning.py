@@ -32,6 +32,8 @@ class Plan:
     """The reading of the wall clock, microseconds UTC."""
     skew_limit: float | None = None
     """Seconds that one injector may be ahead of another; None for no limit."""
+    limit: int = 0
+    """About the greatest number of records that each injector was asked for; 0 if none was."""
 
     @property
     def idle(self) -> bool:
@@ -68,7 +70,7 @@ class Planner:
             if delivery.clock is not None:
                 self._simulated = max(delivery.clock, self._simulated or delivery.clock)
         now = self._clock.now() if self._simulated is None else self._simulated
-        return Plan(deliveries, max(now, state.clock), self._options.skew_limit)
+        return Plan(deliveries, max(now, state.clock), self._options.skew_limit, limit)
 
     def has_work(self, plan: Plan, running: RunningTopology, state: JournalState) -> bool:
         """Whether the epoch would do anything: read input, deliver productions, fire timers, move watermarks."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from headrace.lowlevel.injectors.injector import Delivery
 from headrace.lowlevel.metric import ENGINE, MetricValues, TypedMetricName
 from headrace.lowlevel.metric_cells import Cell, CounterCell, GaugeCell
 from headrace.lowlevel.sinks.sink import TapSink
@@ -39,6 +40,8 @@ class EpochTiming:
     sinks: dict[str, float] = field(default_factory=dict)
     """Sink -> seconds for which it has delivered."""
     hot_keys: dict[str, tuple[bytes, float]] = field(default_factory=dict)
+    """See `EpochProgress`."""
+    fill: float | None = None
     """See `EpochProgress`."""
     _last: float = 0.0
 
@@ -75,6 +78,7 @@ def progress_of(
         phases={} if timing is None else timing.seconds,
         sinks={} if timing is None else timing.sinks,
         hot_keys={} if timing is None else timing.hot_keys,
+        fill=None if timing is None else timing.fill,
     )
 
 
@@ -144,6 +148,19 @@ def engine_metrics(
     for name, size in sizes.items():
         cells.setdefault(name, {})[_metric("gauge", "state_bytes")] = GaugeCell(size, clock)
     return cells
+
+
+def backlogs(deliveries: Mapping[str, Delivery], clock: int) -> MetricValues:
+    """The metric `backlog` of the injectors that know it, of an epoch at this wall-clock time.
+
+    It is committed with the epoch, as no later reader of a commit can ask the source.
+
+    >>> [cells] = backlogs({"clicks": Delivery([], 7, backlog=30), "files": Delivery([], 7)}, 5).values()
+    >>> [(metric.name, cell) for metric, cell in cells.items()]
+    [('backlog', GaugeCell(value=30, timestamp=5))]
+    """
+    known = {stream: delivery.backlog for stream, delivery in deliveries.items() if delivery.backlog is not None}
+    return {stream: {_metric("gauge", "backlog"): GaugeCell(size, clock)} for stream, size in known.items()}
 
 
 def _metric_of(counter: str, is_injector: bool) -> str:

@@ -108,3 +108,39 @@ def cluster_of(session: SparkSession) -> Cluster:
 def is_connect(session: SparkSession) -> bool:
     """Return whether a session is one of Spark Connect. Its classes need packages that may not be installed."""
     return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+MOST_FORESEEN = 127
+"""The most tasks for executors that may come: a maximum that nobody chose, such as 10,000 of a platform, is none."""
+
+
+def tasks_to_come(setting: Callable[[str], str | None]) -> int:
+    """Return how many tasks Spark runs at once when dynamic allocation has started all executors that it may start.
+
+    It starts executors only for tasks that wait, so a run that never has more tasks than the executors of its start
+    gets no more of them.
+
+    Args:
+        setting: Returns one of Spark's settings, see `Cluster.setting`.
+
+    Returns:
+        The number; 0 if it is more than `MOST_FORESEEN`, is not known, or executors do not come and go.
+
+    >>> given = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.maxExecutors": "8"}
+    >>> tasks_to_come((given | {"spark.executor.cores": "4", "spark.task.cpus": "2"}).get)
+    16
+    >>> tasks_to_come(given.get), tasks_to_come({}.get)
+    (8, 0)
+    """
+    if setting("spark.dynamicAllocation.enabled") != "true" or setting("spark.default.parallelism"):
+        return 0
+    most, cores, needed = (
+        _number(setting(name))
+        for name in ("spark.dynamicAllocation.maxExecutors", "spark.executor.cores", "spark.task.cpus")
+    )
+    tasks = most * max(1, max(1, cores) // max(1, needed))
+    return tasks if tasks <= MOST_FORESEEN else 0
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() else 0

@@ -232,7 +232,14 @@ class KafkaInjector(BaseInjector):
         idle = not ranges and not done and (watermark == before or (stamp is not None and stamp - before < _TICK))
         found, position = self._splits(ranges, splits, stamp), _plain(after, watermark)
         quiet = self._wait_for_records(after) if idle else None
-        return Delivery(found, position, watermark, done, latest=self._latest(), idle=idle, quiet_seconds=quiet)
+        waiting = sum(ready.values()) - sum(shares.values())
+        return Delivery(
+            *(found, position, watermark, done),
+            latest=self._latest(),
+            idle=idle,
+            quiet_seconds=quiet,
+            backlog=waiting,
+        )
 
     def _wait_for_records(self, positions: PartitionPositions) -> float | None:
         """Let the next record wake the driver; returns the seconds until it should ask although nothing has come."""

@@ -35,7 +35,9 @@ def served() -> frozenset[str]:
     reporter = PrometheusReporter()
     reporter.begin(Activity(1))
     reporter(
-        EpochProgress(1, 1, 1, 0, 0, 0, 0, 0, 0.1, {"Sum": cells}, {"tasks": 0.1}, {"Out": 0.1}, {"Sum": (b"", 1.0)})
+        EpochProgress(
+            *(1, 1, 1, 0, 0, 0, 0, 0, 0.1, {"Sum": cells}, {"tasks": 0.1}, {"Out": 0.1}, {"Sum": (b"", 1.0)}, 1.0)
+        )
     )
     return frozenset(sample.name for family in reporter.collect() for sample in family.samples)
 

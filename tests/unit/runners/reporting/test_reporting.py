@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from rich.console import Console
 
 import headrace as beam
-from headrace.lowlevel import Computation
+from headrace.lowlevel import CheckpointView, Computation
 from headrace.lowlevel.metric import ENGINE, TypedMetricName
 from headrace.lowlevel.metric_cells import CounterCell
 from headrace.lowlevel.time import MIN_TIMESTAMP
@@ -29,7 +29,9 @@ from headrace.runners.reporting.display import display_of
 from headrace.runners.reporting.figures import Rates
 from headrace.runners.reporting.opentelemetry import OpenTelemetryReporter
 from headrace.runners.reporting.prometheus import PrometheusReporter
+from headrace.transforms.periodicsequence import PeriodicImpulse
 from headrace.transforms.window import FixedWindows, TimestampedValue
+from headrace.ui.checkpoint_report import report_of
 
 
 class Counted(beam.DoFn):
@@ -96,6 +98,22 @@ def test_a_log_that_ends_between_two_lines_still_tells_the_last_epoch() -> None:
     with ProgressLog(file, clock=lambda: 0.0) as log:
         run(log)
     assert [json.loads(line)["epoch"] for line in file.getvalue().splitlines()] == [1, 4]
+
+
+def test_what_waits_in_a_source_is_told_and_committed(tmp_path: Path) -> None:
+    """Ten numbers are due when the run begins, and an epoch takes three."""
+    file, prometheus, place = io.StringIO(), PrometheusReporter(), str(tmp_path / "state")
+    with ProgressLog(file, clock=iter(map(float, range(100))).__next__) as log:
+        options = PipelineOptions([], progress=Reporters(log, prometheus), max_records_per_epoch=3, checkpoint=place)
+        with beam.Pipeline("LocalRunner", options) as pipeline:
+            ticks = pipeline | "Ticks" >> PeriodicImpulse(0.0, 10.0, 1.0)
+            _ = ticks | beam.Map(lambda tick: ("all", tick)) | "Sum" >> beam.CombinePerKey(sum)
+    told = [(line["backlog"], line["fill"]) for line in map(json.loads, file.getvalue().splitlines())]
+    assert told == [(7, 1.0), (4, 1.0), (1, 1.0), (0, 0.33)]
+    shown = {sample.name: sample.value for family in prometheus.collect() for sample in family.samples}
+    assert (shown["headrace_backlog"], shown["headrace_epoch_fill"]) == (0, pytest.approx(1 / 3))
+    [source] = report_of(CheckpointView.of(place), timers=0).injectors
+    assert (source["backlog"], source["behind_s"]) == (0, None)
 
 
 def test_the_display_shows_the_whole_and_as_many_steps_as_there_is_room_for() -> None:

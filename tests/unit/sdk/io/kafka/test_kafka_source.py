@@ -57,6 +57,13 @@ class TestReading:
             for partition in range(4):
                 assert [int(v) for k, v in got if k == b"k%d" % partition] == list(range(10))
 
+    def test_a_delivery_knows_what_is_left(self, kafka, topic):
+        kafka.send(topic, [row for partition in range(2) for row in numbered(partition, range(10))])
+        injector = kafka.reading(topic, bounded=False, max_delay=0).injector()
+        first = injector.plan(injector.start(), 6, 1)
+        second = injector.plan(first.position, 100, 1)
+        assert (first.backlog, second.backlog, injector.plan(second.position, 100, 1).backlog) == (14, 0, 0)
+
     def test_a_reader_goes_on_with_another_bound(self, kafka, topic):
         """Each life reads what the one before has left, up to the records that are there or without end."""
         kafka.send(topic, numbered(0, range(3)))
