@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 # Of the fault suite, and a broker, for tests everywhere.
 __all__ = ["faulty", "kafka", "pytest_runtest_makereport", "tally", "topic"]
+
+_PYARROW_OF_TABLES = 18
+"""The oldest with which pyiceberg and deltalake work."""
 
 # A test class that several modules make their own says what it compared, too.
 pytest.register_assert_rewrite("tests.article")
@@ -52,6 +56,15 @@ def pytest_configure(config: pytest.Config) -> None:
     target = os.environ.get("HEADRACE_FAULTS_REPORT")
     if target and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Collector(Path(target), os.environ.get("HEADRACE_FAULTS") or "quick"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests of Delta and Iceberg tables with a pyarrow that is too old for their packages only."""
+    if int(version("pyarrow").partition(".")[0]) >= _PYARROW_OF_TABLES:
+        return
+    for item in items:
+        if any(word in item.nodeid.lower() for word in ("iceberg", "delta/", "delta_")):
+            item.add_marker(pytest.mark.skip(reason=f"pyiceberg and deltalake need pyarrow {_PYARROW_OF_TABLES}"))
 
 
 def pytest_sessionstart() -> None:

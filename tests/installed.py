@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -19,19 +20,20 @@ ROOT = Path(__file__).parents[1]
 DIST = ROOT / "out" / "dist"
 PYTHONS = ("python3.11", "python3.12", "python3.13")
 PIPELINE = """
+import sys
 import headrace as beam
 from headrace.transforms.window import FixedWindows, TimestampedValue
 assert "site-packages" in beam.__file__, beam.__file__
 
 if __name__ == "__main__":
-    for runner in ("LocalRunner", "SparkRunner"):
+    for runner in sys.argv[1:]:
         with beam.Pipeline(runner) as pipeline:
             scores = pipeline | beam.Create([("red", 5, 10), ("blue", 7, 20), ("red", 3, 30), ("red", 4, 75)])
             timed = scores | beam.Map(lambda score: TimestampedValue(score[:2], score[2]))
             sums = timed | beam.WindowInto(FixedWindows(60)) | beam.CombinePerKey(sum)
             _ = sums | beam.io.ForeachEpoch(lambda epoch, rows: print(runner, sorted(rows)))
 """
-PRINTED = "LocalRunner [('blue', 7), ('red', 4), ('red', 8)]\nSparkRunner [('blue', 7), ('red', 4), ('red', 8)]\n"
+PRINTED = "{} [('blue', 7), ('red', 4), ('red', 8)]\n"
 EVERY_MODULE = """
 import importlib, sys
 sys.path.insert(0, sys.argv[1])
@@ -53,11 +55,14 @@ def build() -> tuple[Path, Path]:
 
 
 def check_contents(wheel: Path) -> None:
-    """Raise `AssertionError` if files are missing, or the page on a package index has links that lead nowhere."""
+    """Raise `AssertionError` if files are missing or symbolic links, or the page on a package index has dead links."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
+        linked = [info.filename for info in archive.infolist() if stat.S_ISLNK(info.external_attr >> 16)]
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         text = archive.read(metadata).decode()
+    assert not linked, f"Windows makes no links: {linked}"
+    assert {f"headrace/{layer}/__init__.py" for layer in ("lowlevel", "runners", "sdk")} <= set(names)
     assert "headrace/py.typed" in names, "type checkers would not see the annotations"
     assert all(name.startswith(("headrace/", "headrace-")) for name in names), names
     links = re.findall(r"\]\((?!https?://)[^)]*\)", text)
@@ -65,20 +70,32 @@ def check_contents(wheel: Path) -> None:
 
 
 def try_out(python: str, package: Path) -> None:
-    """Install a wheel, or a source distribution, into an empty environment and run the programs."""
+    """Install a wheel, or a source distribution, into an empty environment and run the programs; then with Spark."""
     with tempfile.TemporaryDirectory(prefix="headrace-installed-") as home:
         folder, program = Path(home), Path(home, "program.py")
         subprocess.run([python, "-m", "venv", folder / "env"], check=True)
         own = folder / "env" / "bin"
-        _run(folder, own / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package)
-        _run(folder, own / "python", "-m", "pip", "check")
+        install = (own / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
         program.write_text(PIPELINE, encoding="utf-8")
-        printed = _run(folder, own / "python", "-I", program)
-        assert printed == PRINTED, printed
+        for extra, runner in (("", "LocalRunner"), ("[spark]", "SparkRunner")):
+            _run(folder, *install, f"{package}{extra}")
+            _run(folder, own / "python", "-m", "pip", "check")
+            printed = _run(folder, own / "python", "-I", program, runner)
+            assert printed == PRINTED.format(runner), printed
+            if not extra:
+                _check_without_spark(folder, own / "python", program)
         _run(folder, own / "python", "-I", "-c", EVERY_MODULE, ROOT / "tests")
         _run(folder, own / "headrace", "new", "scores")
         done = _run(folder / "scores", own / "headrace", "run", "scores.py", "--runner=LocalRunner", "--no-progress")
         assert "4 records in" in done, done
+
+
+def _check_without_spark(folder: Path, python: Path, program: Path) -> None:
+    """Raise `AssertionError` unless the runner on Spark says what to install."""
+    refused = subprocess.run([python, "-I", program, "SparkRunner"], cwd=folder, capture_output=True, text=True)
+    assert "pip install 'headrace[spark]'" in refused.stderr.splitlines()[-1], refused.stderr
+    packages = _run(folder, python, "-m", "pip", "list", "--format=freeze").lower()
+    assert "pyspark" not in packages and "pandas" not in packages, packages
 
 
 def _run(folder: Path, *command: str | Path) -> str:

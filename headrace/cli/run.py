@@ -55,7 +55,9 @@ Page = Annotated[
 
 def run(
     target: Target,
-    runner: Annotated[str | None, typer.Option(help="LocalRunner or SparkRunner; Spark if not given.")] = None,
+    runner: Annotated[
+        str | None, typer.Option(help="LocalRunner or SparkRunner; Spark if not given, which the extra spark brings.")
+    ] = None,
     checkpoint: Annotated[
         str | None,
         typer.Option(help="Directory or URL for the state of the run; the same command continues from there."),
@@ -163,8 +165,11 @@ class _LastEpoch(LastProgress):
 
 
 def _start(program: Program, runner: str | None, flags: Sequence[str], reporter: Reporters) -> Callable[[], object]:
-    """Return a function that runs the program and reports its progress. Raises `MisuseError` for bad options."""
-    with as_misuse(ValueError):
+    """Return a function that runs the program and reports its progress.
+
+    Raises `MisuseError` for bad options, and for a runner whose packages are not installed.
+    """
+    with as_misuse(ImportError, ValueError):
         if isinstance(program, Pipeline):
             program.options.view_as(EngineOptions).progress = reporter
             run_options(program.options)
