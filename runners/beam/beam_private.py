@@ -16,7 +16,6 @@ import pyarrow as pa
 from apache_beam import coders
 from apache_beam.io import fileio, parquetio
 from apache_beam.io.filebasedsink import FileBasedSink
-from apache_beam.io.unbounded_source import _FinalizeCheckpointOnce
 from apache_beam.metrics import cells
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct import test_stream_impl
@@ -24,6 +23,12 @@ from apache_beam.testing import test_stream
 from apache_beam.transforms import core, trigger, userstate, window
 from apache_beam.typehints import row_type
 from apache_beam.utils.histogram import Histogram, LinearBucket
+
+try:
+    from apache_beam.io.unbounded_source import _FinalizeCheckpointOnce
+except ModuleNotFoundError:
+    # Before Beam 2.76.
+    _FinalizeCheckpointOnce = None
 
 DoFnParam = core._DoFnParam
 """Class of the defaults that ask for what Beam gives: `DoFn.WindowParam` and its like."""
@@ -207,12 +212,13 @@ def flags_of(options: PipelineOptions) -> list[str]:
     return cast("list[str]", options._flags)
 
 
-def _of_mark(callback: _FinalizeCheckpointOnce) -> tuple[type, tuple[object]]:
+def _of_mark(callback: Any) -> tuple[type, tuple[object]]:
     return _FinalizeCheckpointOnce, (callback._checkpoint_mark,)
 
 
-# The callback of Beam's unbounded sources has a lock, and goes from a worker to the driver.
-copyreg.pickle(_FinalizeCheckpointOnce, _of_mark)
+if _FinalizeCheckpointOnce is not None:
+    # The callback of Beam's unbounded sources has a lock, and goes from a worker to the driver.
+    copyreg.pickle(_FinalizeCheckpointOnce, _of_mark)
 
 
 # File sinks

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
-from typing import ClassVar
-
 import apache_beam as beam
 import pytest
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
-from apache_beam.io.unbounded_source import CheckpointMark, UnboundedCountingSource, _FinalizeCheckpointOnce
-from apache_beam.io.watch import PollResult, Watch
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.sdf_utils import RestrictionTrackerView
@@ -161,45 +156,6 @@ def test_outputs_are_in_all_windows_of_the_element(pipeline):
     read = stamped | beam.WindowInto(window.SlidingWindows(10, 5)) | beam.ParDo(reading(Numbers()))
     found = read | beam.Map(lambda row, at=beam.DoFn.WindowParam: (row[0], int(at.start)))
     assert_that(found, equal_to([(number, start) for number in range(3) for start in (0, 5)]))
-    pipeline.run()
-
-
-def growing(prefix):
-    """Nothing at first, then everything."""
-    if not SEEN.append(prefix) and SEEN.count(prefix) < 3:
-        return PollResult.incomplete([window.TimestampedValue(prefix, 1)])
-    return PollResult.complete([window.TimestampedValue(prefix, 1), window.TimestampedValue(f"{prefix}s", 2)])
-
-
-SEEN: list[str] = []
-
-
-def test_watch_polls_until_it_is_complete(pipeline):
-    watched = pipeline | beam.Create(["cat", "dog"]) | Watch(growing, poll_interval=Duration(0.05))
-    assert_that(watched, equal_to([(name, f"{name}{end}") for name in ("cat", "dog") for end in ("", "s")]))
-    pipeline.run()
-
-
-class Mark(CheckpointMark):
-    finalized: ClassVar[list[int]] = []
-
-    def __init__(self, number):
-        self.number = number
-
-    def finalize_checkpoint(self):
-        self.finalized.append(self.number)
-
-
-def test_a_source_hears_of_its_checkpoints_also_from_another_process():
-    Mark.finalized.clear()
-    pickle.loads(pickle.dumps(_FinalizeCheckpointOnce(Mark(7))))()
-    assert Mark.finalized == [7]
-
-
-def test_an_unbounded_source_is_read_to_its_end(pipeline):
-    numbers = pipeline | beam.io.Read(UnboundedCountingSource(5))
-    assert not numbers.is_bounded
-    assert_that(numbers, equal_to(range(5)))
     pipeline.run()
 
 
