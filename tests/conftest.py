@@ -106,6 +106,7 @@ def s3(s3_server: S3, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
     for name, value in s3_server.environment.items():
         monkeypatch.setenv(name, value)
     yield s3_server
+    s3_server.ask_for_keys(None)
     s3_server.fail()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from urllib.request import Request, urlopen
 
-from tests.s3server import CONTROL
+from tests.s3server import CONTROL, KEYS
 
 _numbers = count()
 
@@ -44,6 +44,19 @@ class S3:
     def fired(self) -> list[int]:
         """How often each of the faults has happened."""
         return json.loads(self._request("GET", CONTROL))
+
+    def ask_for_keys(self, seconds: float | None) -> None:
+        """From now on only keys that the server has issued are good, for so many seconds; None for any keys."""
+        self._request("PUT", KEYS, json.dumps(seconds).encode())
+
+    def keys(self, process: int) -> dict[str, object]:
+        """New keys, for a process."""
+        return json.loads(self._request("POST", f"{KEYS}?{process}"))
+
+    def key_use(self) -> tuple[dict[str, int], int]:
+        """Process -> how often it has got keys; how many requests came with old or no keys."""
+        told = json.loads(self._request("GET", KEYS))
+        return told["issued"], told["refused"]
 
     def _request(self, method: str, path: str, data: bytes | None = None) -> bytes:
         with urlopen(Request(self.url + path, data, method=method), timeout=30) as answer:

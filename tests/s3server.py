@@ -23,6 +23,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import make_server
 
 CONTROL = "/_faults"
+KEYS = "/_keys"
 Environ = dict[str, Any]
 Respond = Callable[..., Any]
 
@@ -41,6 +42,34 @@ class Fault:
 
 
 @dataclass
+class Keys:
+    """Keys that live some seconds; requests with others are refused."""
+
+    seconds: float | None = None
+    """None: nobody's keys are looked at."""
+    ends: dict[str, float] = field(default_factory=dict)
+    issued: dict[str, int] = field(default_factory=dict)
+    refused: int = 0
+
+    def issue(self, process: str) -> dict[str, object]:
+        number = sum(self.issued.values())
+        self.issued[process] = self.issued.get(process, 0) + 1
+        key, end = f"KEY{number:06}", time.time() + (self.seconds or 0)
+        self.ends[key] = end
+        return {"access_key_id": key, "secret_access_key": f"secret-{key}", "token": f"token-{key}", "expires_at": end}
+
+    def admit(self, environ: Environ) -> bool:
+        if self.seconds is None:
+            return True
+        found = re.search(r"Credential=(\w+)/", environ.get("HTTP_AUTHORIZATION", ""))
+        key = found[1] if found else ""
+        if time.time() < self.ends.get(key, 0) and environ.get("HTTP_X_AMZ_SECURITY_TOKEN") == f"token-{key}":
+            return True
+        self.refused += 1
+        return False
+
+
+@dataclass
 class Faulty:
     """Moto behind a lock, and faults before and after it."""
 
@@ -49,10 +78,16 @@ class Faulty:
     )
     lock: threading.Lock = field(default_factory=threading.Lock)
     faults: list[Fault] = field(default_factory=list)
+    keys: Keys = field(default_factory=lambda: Keys())
 
     def __call__(self, environ: Environ, respond: Respond) -> Iterable[bytes]:
         if environ["PATH_INFO"] == CONTROL:
             return self._control(environ, respond)
+        if environ["PATH_INFO"] == KEYS:
+            return self._issue(environ, respond)
+        if not self.keys.admit(environ):
+            respond("403 Forbidden", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"]
         fault = self._fault(environ)
         if fault is None:
             return self._serve(environ, respond)
@@ -69,6 +104,18 @@ class Faulty:
     def _serve(self, environ: Environ, respond: Respond) -> list[bytes]:
         with self.lock:
             return list(self.inner(environ, respond))
+
+    def _issue(self, environ: Environ, respond: Respond) -> list[bytes]:
+        """PUT: from now on keys are asked for, and live so many seconds, none for the keys of anybody; POST: new keys
+        for the process in the query; GET: which process has got how many, and how often old keys were refused."""
+        if environ["REQUEST_METHOD"] == "PUT":
+            size = int(environ["CONTENT_LENGTH"])
+            self.keys = Keys(json.loads(environ["wsgi.input"].read(size)))
+        answer: object = {"issued": self.keys.issued, "refused": self.keys.refused}
+        if environ["REQUEST_METHOD"] == "POST":
+            answer = self.keys.issue(environ["QUERY_STRING"])
+        respond("200 OK", [("Content-Type", "application/json")])
+        return [json.dumps(answer).encode()]
 
     def _fault(self, environ: Environ) -> Fault | None:
         for fault in self.faults:

@@ -18,6 +18,8 @@ VARIABLES: Mapping[str, str] = {
     "under a debugger or a coverage tool; by default they are called there",
     "HEADRACE_CHECKPOINT": "the location of the checkpoint, if `--checkpoint` is not given",
     "HEADRACE_CHECKPOINT_KEY": "the secret that checkpoints are signed with",
+    "HEADRACE_CREDENTIALS": "the function that gives credentials of object stores, if `--credentials` is not given, "
+    "also for commands that read a checkpoint",
     "HEADRACE_FULL_TRACEBACKS": "`1`: keep the engine's frames in tracebacks of errors",
     "HEADRACE_STATE_STORES": "the folder of a host's state stores (Spark)",
     "HEADRACE_RUNNER": "`local` or `spark`, if no runner is given",

@@ -316,6 +316,9 @@ class EngineOptions(PipelineOptions):
     """
 
     checkpoint = Option(PLACE, "directory or URL that makes the run resumable", _RUNNERS)
+    credentials = Option(
+        NAME, "function, as module:function, that gives credentials of object stores and renews them", _RUNNERS
+    )
     drain = Option(
         SWITCH,
         "end endless input at the last commit, finish all work, and end the run",

@@ -14,13 +14,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from obstore import store as obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.storage.arrow_urls import HADOOP
+from headrace.lowlevel.storage.credentials import (
+    Credentials,
+    HookError,
+    credentials_of,
+    hook_in_use,
+    without_secrets,
+)
 from headrace.lowlevel.storage.hdfs_objects import hdfs_objects
 from headrace.lowlevel.storage.local_objects import LocalObjects
 from headrace.lowlevel.storage.obstore_private import (
@@ -43,6 +50,7 @@ _FROM_ENVIRONMENT = (
 _CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0
 """For how long a failed operation on a cloud store is retried, seconds; one request may take half of it."""
+_INTACT = "Committed epochs are intact; start again when it is mended"
 _OTHER_PLACE = "choose a place in which a directory can be made", "correct the URL or the settings of its store"
 """What to do about an error of the place of a store that has no remedy of its own: a path, or a URL."""
 _REMEDIES = {
@@ -132,6 +140,8 @@ class ObjectStore:
     Args:
         place: A directory or URL.
         patience: For how long a failed operation on a cloud store is retried, seconds; one request may take half of it.
+        hook: Import path of the function that gives the credentials of a cloud store (docs/security.md); by default
+            the one that this process uses.
 
     Raises:
         PlaceError: The store cannot be opened.
@@ -141,7 +151,9 @@ class ObjectStore:
     (True, False, b'1', ['a/b'])
     """
 
-    def __init__(self, place: str | os.PathLike[str], patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self, place: str | os.PathLike[str], patience: float = PATIENCE_SECONDS, hook: str | None = None
+    ) -> None:
         self._patience = patience
         used = _used(os.fspath(place))
         self._root = None if is_url(used) else Path(used).absolute()
@@ -150,17 +162,21 @@ class ObjectStore:
         self._local = None if self._root is None else LocalObjects(self._root)
         self._was_there = False
         """Whether the directory has been seen, by this store or by the store from which it was unpickled."""
+        self._hook: str | None = None
+        self._credentials: Credentials | None = None
         if self._root is None:
+            self._hook = hook or hook_in_use()
             with self._explained("open", ""):
-                self._objects = _opened(self._place, patience)
+                self._credentials = credentials_of(self._place, self._hook)
+                self._objects = _opened(self._place, patience, self._credentials)
 
-    def __reduce__(self) -> tuple[type[ObjectStore], tuple[str, float], dict[str, bool]]:
+    def __reduce__(self) -> tuple[type[ObjectStore], tuple[str, float, str | None], dict[str, bool]]:
         if self._place.startswith("memory:"):
             raise StoreError(
                 "a memory:// store exists in one process only and cannot be sent to another; "
                 "give the checkpoint a directory, or a URL such as s3://bucket/prefix"
             )
-        return type(self), (self._place, self._patience), {"_was_there": self._was_there}
+        return type(self), (self._place, self._patience, self._hook), {"_was_there": self._was_there}
 
     def describe(self) -> str:
         """See `ObjectStorage`; credentials are left out."""
@@ -254,18 +270,23 @@ class ObjectStore:
         try:
             _refuse_fork()
             self._refuse_way_out(path)
+            if self._credentials is not None:
+                # Before a request, as an error in the provider would come as one of the request, after all its retries.
+                self._credentials.current()
             yield
+        except HookError as error:
+            raise StoreError(f"cannot {action} {self._name(path)}: {error}. {_INTACT}") from None
         except (BaseError, OSError, ValueError) as error:
             if isinstance(error, StoreError):
                 raise
             # An error before the store was first opened is an error of its location.
             kind = PlaceError if self._objects is None else StoreError
             # The error of obstore contains the URL with its credentials.
-            cause = error if self.describe() == self._place else None
+            cause = error if self.describe() == self._place and self._credentials is None else None
             # A `ValueError` with a path is of the name of an object, and says what to do.
             is_of_place = kind is PlaceError and not (path and isinstance(error, ValueError))
             remedy = _OTHER_PLACE[self._local is None] if is_of_place else ""
-            reason = self._loss() or hidden(_reason(error, remedy))
+            reason = self._loss() or without_secrets(hidden(_reason(error, remedy)))
             raise kind(f"cannot {action} {self._name(path)}: {reason}") from cause
 
     def _loss(self) -> str | None:
@@ -289,7 +310,7 @@ class ObjectStore:
         return f"{place.rstrip('/')}/{path}" if path else place
 
 
-def _opened(place: str, patience: float) -> obstore.ObjectStore:
+def _opened(place: str, patience: float, credentials: Credentials | None) -> obstore.ObjectStore:
     """Open the store of a URL. No operation takes much longer than `patience`, seconds."""
     scheme = place.partition("://")[0]
     if scheme == "memory":
@@ -310,6 +331,7 @@ def _opened(place: str, patience: float) -> obstore.ObjectStore:
         place,
         client_options=cast("ClientConfig", options),
         retry_config={"retry_timeout": timedelta(seconds=patience)},
+        **({} if credentials is None else {"credential_provider": cast("Any", credentials.for_obstore)}),
     )
 
 

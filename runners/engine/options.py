@@ -213,6 +213,10 @@ class RunOptions:
     """Secret with which the checkpoint is signed, so that nothing is loaded that was written without the secret
     (docs/security.md). None: the secret in the environment variable `HEADRACE_CHECKPOINT_KEY`; if the variable is not
     set, the checkpoint is not signed."""
+    credentials: str | None = option_field(EngineOptions.credentials)
+    """Import path `module:function` of the function that gives the credentials of object stores, for the checkpoint and
+    for files, and is asked again before they run out (docs/security.md). None: that of the environment variable
+    `HEADRACE_CREDENTIALS`; if it is not set, the environment's own credentials."""
     intervals: int | None = option_field(EngineOptions.intervals)
     """Initial number of key intervals of each computation, and number of tasks that work on them. None: the number of
     the checkpoint, or for a new checkpoint the runner's choice. If a checkpoint has another number, its state is

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from headrace.lowlevel.gc_pause import SELDOM_COLLECTIONS
 from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.storage.credentials import using as using_credentials
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import Clock, LocalClock, SkippingClock
 from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint
@@ -68,7 +69,7 @@ class LocalRunner:
         check_program(topology, options)
         options, changes = options or RunOptions(), changes or Changes(topology)
         with heeding_signals(changes, options.checkpoint is not None):
-            return self._run(topology, options, changes)
+            return self._with_credentials(topology, options, changes)
 
     def start(self, topology: Topology, options: RunOptions | None = None) -> Running:
         """Run in the background, where the topology can be changed; `Running.wait` raises the errors of the run."""
@@ -77,7 +78,11 @@ class LocalRunner:
             # A change of topology needs a checkpoint.
             options = replace(options, checkpoint="memory://")
         topology.validate()
-        return Running(topology, lambda changes: self._run(topology, options, changes))
+        return Running(topology, lambda changes: self._with_credentials(topology, options, changes))
+
+    def _with_credentials(self, topology: Topology, options: RunOptions, changes: Changes) -> RunResult:
+        with using_credentials(options.credentials):
+            return self._run(topology, options, changes)
 
     def _run(self, topology: Topology, options: RunOptions, changes: Changes) -> RunResult:
         if options.intervals is None:

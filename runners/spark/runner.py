@@ -12,6 +12,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.gc_pause import new_objects_only
+from headrace.lowlevel.storage.credentials import using as using_credentials
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import SystemClock
 from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint, require_possible
@@ -87,12 +88,16 @@ class SparkRunner:
         check_program(topology, options)
         options, changes = options or RunOptions(), changes or Changes(topology)
         with heeding_signals(changes, options.checkpoint is not None, (SparkJobError, SparkSetupError, StreamError)):
-            return self._open(topology, options, changes)
+            return self._with_credentials(topology, options, changes)
 
     def start(self, topology: Topology, options: RunOptions | None = None) -> Running:
         """Run in the background, where the topology can be changed; `Running.wait` raises the errors of the run."""
         topology.validate()
-        return Running(topology, lambda changes: self._open(topology, options or RunOptions(), changes))
+        return Running(topology, lambda changes: self._with_credentials(topology, options or RunOptions(), changes))
+
+    def _with_credentials(self, topology: Topology, options: RunOptions, changes: Changes) -> RunResult:
+        with using_credentials(options.credentials):
+            return self._open(topology, options, changes)
 
     def _open(self, topology: Topology, options: RunOptions, changes: Changes) -> RunResult:
         if options.intervals is None:

@@ -12,7 +12,9 @@ from urllib.parse import quote, unquote
 from pyarrow import fs
 
 from headrace.lowlevel.storage.arrow_urls import HADOOP, arrow_filesystem, without_options
+from headrace.lowlevel.storage.credentials import credentials_of, hook_in_use
 from headrace.lowlevel.storage.places import AzurePlace
+from headrace.sdk.io.renewed_filesystem import azure_container, renewed_filesystem
 
 
 def remote_filesystem(url: str, patience: int) -> tuple[fs.FileSystem, str]:
@@ -29,9 +31,13 @@ def remote_filesystem(url: str, patience: int) -> tuple[fs.FileSystem, str]:
     'bucket/a b[1]'
     """
     place, options = without_options(url)
-    azure = AzurePlace.of(place)
+    hook, azure = hook_in_use(), AzurePlace.of(place)
+    if hook is not None and credentials_of(place, hook) is not None:
+        return renewed_filesystem(place, options, hook, patience)
     if azure is not None and not options:
-        return _azure(azure), unquote(azure.path)
+        # The key or signature of the environment, with which obstore reaches checkpoints.
+        keys = os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"), os.environ.get("AZURE_STORAGE_SAS_KEY")
+        return azure_container(azure, *keys), unquote(azure.path)
     if place.startswith(("gs://", "gcs://")) and "retry_limit_seconds=" not in options:
         # The default limit is 15 minutes, without a message.
         options += f"{'&' if options else ''}retry_limit_seconds={patience}"
@@ -63,17 +69,3 @@ def url_of(url: str, path: str) -> str:
     """
     prefix = prefix_of(url)
     return prefix + re.sub("[%?#]", lambda found: quote(found[0]), path) if prefix else path
-
-
-def _azure(place: AzurePlace) -> fs.FileSystem:
-    """The container, with the key or signature of the environment if it has one, as checkpoints are reached."""
-    key, signature = os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"), os.environ.get("AZURE_STORAGE_SAS_KEY")
-    zone, _, service = place.domain.partition("dfs.")
-    account = fs.AzureFileSystem(
-        place.account,
-        account_key=key,
-        sas_token=None if key else signature,
-        blob_storage_authority=f".{zone}blob.{service}",
-        dfs_storage_authority=f".{zone}dfs.{service}",
-    )
-    return fs.SubTreeFileSystem(unquote(place.container), account)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from types import TracebackType
 
 from headrace.lowlevel.class_lookup import left_to_loader
 from headrace.lowlevel.errors import HeadraceError, StepError
+from headrace.lowlevel.storage.credentials import use as use_credentials
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.user_errors import FULL, as_raised, is_engine, is_users
 from headrace.options.pipeline_options import EngineOptions, PipelineOptions, StandardOptions, progress_of
@@ -87,11 +89,19 @@ class Pipeline(PipelineGraph):
         if options is not None and not isinstance(options, PipelineOptions):
             raise ValueError(f"options must be PipelineOptions, got {options!r}")
         super().__init__(options or PipelineOptions(argv or []))
+        self._use_credentials()
         self.runner: Runner | str | None = runner or self.options.view_as(StandardOptions).runner
         if self.runner is not None and not isinstance(self.runner, str) and not hasattr(self.runner, "run_topology"):
             raise TypeError(f"runner must be a runner or the name of one, got {self.runner!r}")
         self.result: PipelineResult | None = None
         self._record = record
+
+    def _use_credentials(self) -> None:
+        """Have sources and sinks look for their files with them while the pipeline is built."""
+        use_credentials(None)
+        # Options that are wrong are refused by the run.
+        with suppress(ValueError):
+            use_credentials(self.options.view_as(EngineOptions).credentials)
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         # Functions capture a pipeline without using it, as with a PCollection.

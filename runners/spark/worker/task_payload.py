@@ -17,6 +17,8 @@ import cloudpickle
 from headrace.lowlevel.class_lookup import declare_main_program, loading_program, main_program
 from headrace.lowlevel.code_pickling import CodePickler, dumps, shipped
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Injector
+from headrace.lowlevel.storage.credentials import hook_in_use
+from headrace.lowlevel.storage.credentials import use as use_credentials
 from headrace.lowlevel.storage.object_store import ObjectStorage
 from headrace.lowlevel.storage.signed_store import carried
 from headrace.lowlevel.topology.topology import Topology
@@ -86,14 +88,15 @@ class TaskPayload:
         cls, topology: bytes, store: ObjectStorage, run: str, cache_bytes: int = 0, printed: str = ""
     ) -> TaskPayload:
         """Pack a payload; `topology` is what `packed` returned."""
-        data = cloudpickle.dumps((topology, carried(store), run, cache_bytes))
+        data = cloudpickle.dumps((topology, carried(store), run, cache_bytes, hook_in_use()))
         return cls(data, blake2b(data, digest_size=16).digest(), printed)
 
     def unpack(self) -> PayloadContents:
         """The contents, with new instances at each call; `LoadedRuns` keeps them from task to task."""
         # Unpickling imports the program's modules.
         with loading_program():
-            data, store, run, cache_bytes = cloudpickle.loads(self.data)
+            data, store, run, cache_bytes, hook = cloudpickle.loads(self.data)
+            use_credentials(hook)
             program, names, topology = cloudpickle.loads(data)
         declare_main_program(program)
         main = sys.modules["__main__"]

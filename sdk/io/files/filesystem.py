@@ -26,7 +26,8 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.storage.object_store import HADOOP_REMEDY, PlaceError
+from headrace.lowlevel.storage.credentials import without_secrets
+from headrace.lowlevel.storage.object_store import HADOOP_REMEDY, PlaceError, StoreError
 from headrace.lowlevel.storage.places import Use, is_url, refusal, understood_place
 from headrace.sdk.io.path_patterns import MAGIC, FolderPattern, Places, expression, walked
 from headrace.sdk.io.remote_filesystems import remote_filesystem, url_of
@@ -220,12 +221,13 @@ def reaching(pattern: str, what: str = "listed") -> Iterator[None]:
     """Raises `ReachError`, which names the location, if a file system does not answer."""
     try:
         yield
-    except (FileNotFoundError, PermissionError, PlaceError, ReachError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except (FileNotFoundError, PermissionError, StoreError, ReachError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise
     except (OSError, pa.ArrowException) as error:
         if not is_url(pattern):
             raise
-        reason, remedy = _LONG.sub(" ", str(error)).strip()[:800], "check the network, the location and the credentials"
+        reason = without_secrets(_LONG.sub(" ", str(error)).strip()[:800])
+        remedy = "check the network, the location and the credentials"
         if missing := _LIBRARY.match(reason):
             reason, remedy = missing[0], HADOOP_REMEDY
         raise ReachError(

@@ -69,7 +69,7 @@ def test_no_command_prints_a_key(
     url: str, command: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.lowlevel.storage.object_store.PATIENCE_SECONDS", 0.2)
-    monkeypatch.setattr(ObjectStore.__init__, "__defaults__", (0.2,))
+    monkeypatch.setattr(ObjectStore.__init__, "__defaults__", (0.2, None))
     program = tmp_path_factory.mktemp("program") / "kept_secret.py"
     program.write_text(
         "import headrace as beam\ndef pipeline(p): p | beam.Create([('a', 1)]) | beam.CombinePerKey(sum)\n"
@@ -86,7 +86,7 @@ def test_a_run_in_a_keyed_place_logs_reports_and_records_no_key(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     url, kept = f"s3://AKIA:{SECRET}@bucket/prefix", ObjectStore("memory://")
-    opened: Callable[[str, float], object] = lambda place, patience: kept._created()  # noqa: E731  # one of two short ways to open
+    opened: Callable[[str, float, object], object] = lambda place, patience, keys: kept._created()  # noqa: E731  # one of two short ways to open
     monkeypatch.setattr("headrace.lowlevel.storage.object_store._opened", opened)
     with caplog.at_level(logging.DEBUG):
         pipeline = beam.Pipeline("LocalRunner", PipelineOptions([f"--checkpoint={url}"]), record=True)

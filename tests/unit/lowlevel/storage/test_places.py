@@ -103,7 +103,7 @@ def test_a_place_has_one_checkpoint_under_all_its_names(
     spellings: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("headrace.lowlevel.storage.object_store._opened", lambda place, _: opened.append(place))
+    monkeypatch.setattr("headrace.lowlevel.storage.object_store._opened", lambda place, *_: opened.append(place))
     assert {ObjectStore(place).describe() for place in spellings} == {ONE_PLACE[spellings]}
     assert set(opened) <= {ONE_PLACE[spellings]}
 
