@@ -31,6 +31,8 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from pyspark.sql import SparkSession
 
 from headrace.runners.spark.cluster.cluster import Cluster, cluster_of
+from headrace.runners.spark.errors import reason, require_answer
+from headrace.runners.spark.jobs.executor_checks import require_installed
 from headrace.runners.spark.session import engine_sibling, state_of
 from headrace.runners.spark.worker.process import PROGRAM_PATH
 
@@ -47,13 +49,24 @@ def prepare_workers(session: SparkSession) -> None:
         _use_this_python(cluster)
         return
     sibling = engine_sibling(session) if cluster.is_of_session else None
-    sessions = [session] if sibling is None else [session, sibling]
-    for name, files in (("headrace", package_files()), ("program", program_files())):
-        data = _digest(files)
-        if files and data not in state_of(session).sent:
-            state_of(session).sent.add(data)
-            for each in sessions:
-                cluster_of(each).send_modules(f"{name}-{data}.zip", partial(zipped, files))
+    program = program_files()
+    try:
+        for name, files in (("headrace", package_files()), ("program", program)):
+            _send(name, files, session, sibling)
+    except Exception as error:
+        # What a session says that takes no files is not documented anywhere.
+        require_answer(error)
+        require_installed(session, sorted({Path(name).parts[0].removesuffix(".py") for name in program}), reason(error))
+
+
+def _send(name: str, files: Files, session: SparkSession, sibling: SparkSession | None) -> None:
+    """Send files to the executors, unless these have them."""
+    digest = _digest(files)
+    if files and digest not in state_of(session).sent:
+        for each in (session, sibling):
+            if each is not None:
+                cluster_of(each).send_modules(f"{name}-{digest}.zip", partial(zipped, files))
+        state_of(session).sent.add(digest)
 
 
 def _use_this_python(cluster: Cluster) -> None:

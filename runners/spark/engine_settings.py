@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.records.block import PIECE
-from headrace.runners.spark.errors import require_answer
+from headrace.runners.spark.errors import reason, require_answer
 
 _log = logging.getLogger(__name__)
 BYTES_SETTING = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -21,8 +21,6 @@ RECORDS_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
 CHUNKS_SETTING = "spark.sql.execution.arrow.localRelationThreshold"
 _CHECKSUM = "spark.sql.shuffle.orderIndependentChecksum"
 _TWICE = "if Spark repeats part of an epoch whose shuffle files are lost, it may fail the epoch, which runs again"
-_MOST_REASON = 200
-"""Characters of Spark's words in a warning."""
 
 
 class EngineSetting(NamedTuple):
@@ -73,7 +71,7 @@ def ask_for_settings(session: SparkSession) -> dict[str, str | None]:
             session.conf.set(setting.name, setting.value)
         except Exception as error:
             require_answer(error)
-            refused.append(f"{setting.name}={setting.value} ({_reason(error)}): {setting.lost}")
+            refused.append(f"{setting.name}={setting.value} ({reason(error)}): {setting.lost}")
         else:
             before[setting.name] = value
     if refused:
@@ -93,7 +91,7 @@ def put_back(session: SparkSession, before: dict[str, str | None]) -> None:
             else:
                 session.conf.set(name, value)
         except Exception as error:
-            _log.warning("the session's setting %s is not what it was before the run (%s)", name, _reason(error))
+            _log.warning("the session's setting %s is not what it was before the run (%s)", name, reason(error))
             return
 
 
@@ -125,9 +123,3 @@ def _value(session: SparkSession, name: str) -> str | None:
     except Exception as error:
         require_answer(error)
         return None
-
-
-def _reason(error: Exception) -> str:
-    """The first line of an error, as far as a warning has room for it."""
-    lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__)[:_MOST_REASON]

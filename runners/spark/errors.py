@@ -12,6 +12,8 @@ from pyspark.errors import PySparkException
 
 from headrace.lowlevel.errors import HeadraceError
 
+_MOST_REASON = 200
+"""Characters of Spark's words in a message."""
 Errors = tuple[type[Exception], ...]
 
 
@@ -38,6 +40,12 @@ def require_answer(error: Exception) -> None:
     """Raise the error if it says that no server answers, which is no refusal: a client has tried for minutes."""
     if "RETRIES_EXCEEDED" in str(error) or isinstance(error, ConnectionError):
         raise error
+
+
+def reason(error: Exception) -> str:
+    """The first line of an error, as far as a message has room for it."""
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__)[:_MOST_REASON]
 
 
 def java_gone() -> Errors:

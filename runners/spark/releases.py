@@ -5,8 +5,8 @@ users is in `docs/spark-releases.md`.
 
 | since | what | before |
 |---|---|---|
-| 4.0 | `DataFrame.toArrow` | `collected`: the method behind `toPandas` |
-| 4.0 | `createDataFrame` of an Arrow table | `frame_of`: the Java function that it calls |
+| 4.0 | `DataFrame.toArrow` | `collected`: the method behind `toPandas`; over Connect `collect` |
+| 4.0 | `createDataFrame` of an Arrow table | `frame_of`: the Java function that it calls; over Connect rows |
 | 4.0 | a bound on the bytes of a batch | `engine_settings`: few rows to a batch, as blobs may be large |
 | 4.0 | a session turns the fault handler of workers on | `SESSION_SETTINGS`: only one that headrace makes has it |
 | 4.1 | `DataFrame.repartitionById` | `placed`: Spark's hash of an integer is undone |
@@ -17,16 +17,16 @@ users is in `docs/spark-releases.md`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import cast
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace.runners.spark.errors import require_answer
-from headrace.runners.spark.pyspark_private import spark_schema
+from headrace.runners.spark.pyspark_private import arrow_schema, spark_schema
 
 SESSION_SETTINGS = {"spark.python.worker.faulthandler.enabled": "true"}
 """Settings for a session that headrace makes; newer releases have them for each session."""
@@ -37,6 +37,9 @@ def collected(plan: DataFrame) -> list[pa.RecordBatch]:
     """Run a plan and return its rows, in the order of the partitions."""
     if hasattr(plan, "toArrow"):
         return cast("list[pa.RecordBatch]", plan.toArrow().to_batches())
+    if is_connect(plan.sparkSession):
+        rows = [row.asDict() for row in plan.collect()]
+        return cast("list[pa.RecordBatch]", pa.Table.from_pylist(rows, arrow_schema(plan.schema)).to_batches())
     from headrace.runners.spark.jvm_private import collect_as_arrow
 
     return collect_as_arrow(plan)
@@ -45,26 +48,49 @@ def collected(plan: DataFrame) -> list[pa.RecordBatch]:
 def frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
     """Return a DataFrame of the rows of a table; times without a zone stay so, whatever the session prefers."""
     schema = spark_schema(table.schema)
-    if hasattr(DataFrame, "toArrow"):
+    # A client for Databricks 15.4 has `toArrow`, but takes no tables.
+    if version_numbers(pyspark.__version__) >= (4, 0):
         return session.createDataFrame(table, schema)
+    if is_connect(session):
+        return session.createDataFrame(rows_of(table), schema)
     from headrace.runners.spark.jvm_private import frame_of_arrow
 
     return frame_of_arrow(session, table, schema)
 
 
+def rows_of(table: pa.Table) -> list[tuple[object, ...]]:
+    """Return the rows of a table as Spark takes them: a map is a dictionary.
+
+    >>> rows_of(pa.table({"n": [1, None], "at": pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32()))}))
+    [(1, {'a': 1}), (None, None)]
+    """
+    columns = [_values(column) for column in table.columns]
+    return list(zip(*columns, strict=True))
+
+
+def _values(column: pa.ChunkedArray) -> list[object]:
+    values: list[object] = column.to_pylist()
+    if pa.types.is_map(column.type):
+        return [None if value is None else dict(cast("list[tuple[object, object]]", value)) for value in values]
+    return values
+
+
+def is_connect(session: SparkSession) -> bool:
+    """Return whether a session is one of Spark Connect. Its classes need packages that may not be installed."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
 def sibling(session: SparkSession) -> SparkSession | None:
     """Return another session of Spark Connect on the same server; None if this release cannot make one."""
-    make: Callable[[], SparkSession] | None
-    make = getattr(session, "newSession", None) or getattr(session, "cloneSession", None)
-    if make is None:
-        return None
-    try:
-        made: SparkSession = make()
-    except Exception as error:
-        # The server is older than the client, or forbids it: gRPC's own error comes then.
-        require_answer(error)
-        return None
-    return made
+    for name in ("newSession", "cloneSession"):
+        try:
+            made: SparkSession = getattr(session, name)()
+        except Exception as error:
+            # The client has no such method; or the server is older than the client, or forbids it: gRPC's error.
+            require_answer(error)
+        else:
+            return made
+    return None
 
 
 def placed(plan: DataFrame, partitions: int, column: str) -> DataFrame:

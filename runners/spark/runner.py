@@ -25,6 +25,7 @@ from headrace.runners.spark.code_shipping import prepare_workers
 from headrace.runners.spark.dataframe.injectors import StreamError, StreamOptions, bound, close_streams, refuse_streams
 from headrace.runners.spark.errors import SparkSetupError
 from headrace.runners.spark.executor import SparkExecutor
+from headrace.runners.spark.jobs.executor_checks import require_reached
 from headrace.runners.spark.jobs.job_error import SparkJobError
 from headrace.runners.spark.session import (
     cancel_all,
@@ -137,6 +138,8 @@ class SparkRunner:
         )
         if journal.topology is not topology:
             topology, code = journal.topology, packed(journal.topology)
+        if not cluster_of(engine).is_local():
+            require_reached(engine, store, journal.generation)
         bind = partial(bound, store=store, options=self._streams)
         pack_payload = partial(
             TaskPayload.of,

@@ -11,16 +11,18 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import pyspark
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headrace.runners.spark.cluster.cluster import DriverAddress, cluster_of, is_connect
+from headrace.runners.spark.cluster.cluster import DriverAddress, cluster_of
 from headrace.runners.spark.cluster.connect import give_up_at_exit
 from headrace.runners.spark.engine_settings import ask_for_settings, put_back
-from headrace.runners.spark.errors import SparkSetupError
-from headrace.runners.spark.releases import version_numbers
+from headrace.runners.spark.errors import SparkSetupError, reason, require_answer
+from headrace.runners.spark.releases import is_connect, version_numbers
 
 OLDEST_SPARK = (3, 5)
 _LAUNCHED_CONNECT = "SPARK_REMOTE"
@@ -94,15 +96,22 @@ def _made() -> SparkSession:
     """The session that a launcher has prepared, else a new one with a master."""
     if _LAUNCHED & os.environ.keys() or _has_context():
         return SparkSession.builder.getOrCreate()
-    if not hasattr(pyspark, "SparkContext"):
+    if not _has_spark():
         raise SparkSetupError(
-            "the installed pyspark is a client of Spark Connect (pyspark-client), which cannot start Spark, and the "
-            f"program has no session; name a server with {_LAUNCHED_CONNECT}=sc://host:15002 or "
-            "SparkSession.builder.remote(...).getOrCreate(), or install Spark itself: pip install pyspark"
+            "the installed pyspark is a client of Spark Connect (pyspark-client, databricks-connect), which cannot "
+            "start Spark, and the program has no session; make one before the pipeline runs "
+            "(SparkSession.builder.remote('sc://host:15002').getOrCreate(), DatabricksSession.builder.getOrCreate()), "
+            f"name a server with {_LAUNCHED_CONNECT}=sc://host:15002, or install Spark itself: pip install pyspark"
         )
     from headrace.runners.spark.new_session import given_settings, new_session
 
     return new_session(given_settings())
+
+
+def _has_spark() -> bool:
+    """Whether there is a Spark that can be started: that of pyspark, or one that is named."""
+    is_there = "SPARK_HOME" in os.environ or Path(pyspark.__file__).with_name("jars").is_dir()
+    return is_there and hasattr(pyspark, "SparkContext")
 
 
 def checked(session: SparkSession) -> SparkSession:
@@ -111,8 +120,24 @@ def checked(session: SparkSession) -> SparkSession:
         # Before the first request: without a server, Ctrl-C during that request ends the program.
         give_up_at_exit(session)
         state_of(session)
-    _require_spark(session.version, "is what the session runs on")
+    version = session.version
+    _require_spark(version, "is what the session runs on")
+    if is_connect(session) and version_numbers(pyspark.__version__) > version_numbers(version):
+        _require_understanding(session, version)
     return session
+
+
+def _require_understanding(session: SparkSession, version: str) -> None:
+    """Raise `SparkSetupError` if the server does not understand a client that is newer than it."""
+    try:
+        session.createDataFrame([(1,)], "n int")
+    except PySparkException as error:
+        require_answer(error)
+        raise SparkSetupError(
+            f"the client of Spark Connect, pyspark {pyspark.__version__}, is newer than the server, Spark {version}, "
+            f"which does not understand it ({reason(error)}); install the client of that release: "
+            f"pip install 'pyspark-client=={'.'.join(version.split('.')[:2])}.*'"
+        ) from None
 
 
 @contextmanager

@@ -14,6 +14,8 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.runners.spark.cluster.chunks import numbered_chunks
+from headrace.runners.spark.engine_settings import CHUNKS_SETTING
 from headrace.runners.spark.errors import java_gone
 from headrace.runners.spark.jvm_private import (
     concurrent_tasks,
@@ -128,6 +130,8 @@ class Classic:
 
     def partitioned(self, table: pa.Table) -> DataFrame:
         """See `Cluster`. With the engine's settings, Spark makes a partition of each chunk by itself."""
+        if self.setting(CHUNKS_SETTING) != "0":
+            return numbered_chunks(self.session, table)
         return frame_of(self.session, table)
 
     @contextmanager

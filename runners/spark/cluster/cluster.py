@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.runners.spark.cluster.connect import Connect
+from headrace.runners.spark.releases import is_connect
 
 
 class DriverAddress(NamedTuple):
@@ -103,11 +104,6 @@ def cluster_of(session: SparkSession) -> Cluster:
     from headrace.runners.spark.cluster.classic import Classic
 
     return Classic(session)
-
-
-def is_connect(session: SparkSession) -> bool:
-    """Return whether a session is one of Spark Connect. Its classes need packages that may not be installed."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 MOST_FORESEEN = 127

@@ -24,9 +24,9 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.runners.spark.releases import placed, sibling
+from headrace.runners.spark.cluster.chunks import numbered_chunks
+from headrace.runners.spark.releases import sibling
 
-_CHUNK, _ROW = "headrace_chunk", "headrace_row"
 _RANGE = 1 << 16
 """Numbers in a DataFrame that Spark divides by its own rule, which is into as many partitions as tasks run at once."""
 _STATED = ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism")
@@ -119,14 +119,7 @@ class Connect:
 
     def partitioned(self, table: pa.Table) -> DataFrame:
         """See `Cluster`. Rows say where they go, as the server divides what it gets over Connect by its own rule."""
-        batches = table.to_batches()
-        chunks = [number for number, batch in enumerate(batches) for _ in range(len(batch))]
-        numbered = table.append_column(_CHUNK, pa.array(chunks, pa.int32()))
-        numbered = numbered.append_column(_ROW, pa.array(range(len(table)), pa.int32()))
-        frame = self.session.createDataFrame(numbered)
-        # One partition needs no shuffle.
-        frame = frame.coalesce(1) if len(batches) == 1 else placed(frame, len(batches), _CHUNK)
-        return frame.sortWithinPartitions(_ROW).select(*table.column_names)
+        return numbered_chunks(self.session, table)
 
     @contextmanager
     def described(self, description: str) -> Iterator[None]:
@@ -164,7 +157,9 @@ def give_up_at_exit(session: SparkSession) -> None:
 
     At its end the client of each session tells the server so, and repeats that as any request.
     """
-    atexit.register(session.client.set_retry_policies, ())
+    # Spark 3.5 has no way to say so.
+    if (set_policies := getattr(session.client, "set_retry_policies", None)) is not None:
+        atexit.register(set_policies, ())
 
 
 def _stated_cores(setting: Callable[[str], str | None]) -> int | None:

@@ -30,7 +30,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.far_future import DAY
-from headrace.runners.spark.cluster.cluster import cluster_of, is_connect
+from headrace.runners.spark.cluster.cluster import cluster_of
 from headrace.runners.spark.dataframe.staged_rows import (
     PieceSplit,
     RowRange,
@@ -44,6 +44,7 @@ from headrace.runners.spark.dataframe.staged_rows import (
 )
 from headrace.runners.spark.errors import SparkSetupError
 from headrace.runners.spark.pyspark_private import log_no_callback_error
+from headrace.runners.spark.releases import is_connect
 from headrace.sdk.io.dataframe import DataFrameInjector
 from headrace.sdk.io.timestamps import TimestampOf
 

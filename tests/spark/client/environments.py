@@ -6,6 +6,7 @@ They are in `out/`, with what headrace needs as pinned, and are made once. The p
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -24,15 +25,24 @@ def client(release: str) -> str:
     return _environment(f"client-{release}", sys.executable, [package, *_pinned()])
 
 
-def server(release: str) -> str:
-    """The interpreter of an environment with the whole Spark of a release."""
-    return _environment(f"server-{release}", sys.executable, [f"pyspark=={release}.*", *_pinned()])
+def server(release: str, python: str = "") -> str:
+    """The interpreter of an environment with the whole Spark of a release, and of a Python, by default this one."""
+    name = f"server-{release}-{python}" if python else f"server-{release}"
+    return _environment(name, found(python) if python else sys.executable, [f"pyspark=={release}.*", *_pinned()])
+
+
+def found(python: str) -> str:
+    """An interpreter of a version such as 3.12: this one, one on the path or one of pyenv, else what uv finds."""
+    if python == ".".join(map(str, sys.version_info[:2])):
+        return sys.executable
+    kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"{python}.*/bin/python"))
+    return shutil.which(f"python{python}") or (str(kept[-1]) if kept else python)
 
 
 def databricks(release: str) -> str:
     """The interpreter of an environment with databricks-connect. Its packages want versions of their own."""
     return _environment(
-        f"databricks-{release}", DATABRICKS[release], [f"databricks-connect=={release}.*", *_DATABRICKS_NEEDED]
+        f"databricks-{release}", found(DATABRICKS[release]), [f"databricks-connect=={release}.*", *_DATABRICKS_NEEDED]
     )
 
 

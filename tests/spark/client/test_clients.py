@@ -88,3 +88,17 @@ def test_a_program_that_is_killed_goes_on(server: str, s3_server: S3, tmp_path: 
     LocalRunner(intervals=2, parallelism=2).run_topology(lives.topology(expected), RunOptions(max_records_per_epoch=16))
     assert written(out) == written(expected)
     assert not (out / "differs").exists()
+
+
+def test_executors_that_cannot_get_headrace(server: str, tmp_path: Path) -> None:
+    """Only those of the newest server have headrace, as they run in the main environment."""
+    ran = run(server, "tests.spark.client.refused", tmp_path, "artifacts")
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    if found["error"]:
+        assert RELEASE != NEWEST and found["sums"] == []
+        assert "SparkSetupError: the Spark session takes no files for its executors" in found["error"]
+        assert "their Python does not have headrace; install headrace==" in found["error"]
+    else:
+        assert found["sums"] == [SUMS]
+    assert "refuses 10 settings" in ran.stderr or "refuses 11 settings" in ran.stderr, ran.stderr

@@ -16,8 +16,10 @@ from headrace.runners.spark import SparkRunner
 from headrace.runners.spark.cluster.classic import Classic
 from headrace.runners.spark.cluster.cluster import Cluster
 from headrace.runners.spark.cluster.connect import Connect
+from headrace.runners.spark.engine_settings import CHUNKS_SETTING, ask_for_settings
 from headrace.runners.spark.session import driver_address, engine_sibling
 from tests.spark.connectserver import needs_connect
+from tests.spark.refusing import refusing
 
 pytestmark = pytest.mark.spark
 
@@ -33,6 +35,18 @@ def test_each_chunk_is_a_partition_in_order(spark: SparkSession, kind: type[Clus
     assert frame.columns == ["n", "blob"]
     rows = frame.select("n", F.spark_partition_id().alias("at")).collect()
     assert [(row["at"], row["n"]) for row in rows] == [(at, n) for at, size in enumerate(sizes) for n in range(size)]
+
+
+def test_a_session_that_divides_tables_by_its_own_rule(spark: SparkSession) -> None:
+    """One that refuses the setting of the engine, which all tables of less than 48 MB are below."""
+    session = spark.newSession()
+    with refusing(session, lambda name: name == CHUNKS_SETTING) as refused:
+        ask_for_settings(session)
+    assert refused == [CHUNKS_SETTING]
+    chunks = [pa.RecordBatch.from_pydict({"n": range(size)}) for size in (3, 1, 2)]
+    frame = Classic(session).partitioned(pa.Table.from_batches(chunks))
+    rows = frame.select("n", F.spark_partition_id().alias("at")).collect()
+    assert [(row["at"], row["n"]) for row in rows] == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1)]
 
 
 @KINDS

@@ -67,12 +67,42 @@ def test_a_client_without_the_bridge_to_java(server: str, tmp_path: Path) -> Non
 
 
 def test_a_session_that_refuses(server: str, tmp_path: Path) -> None:
-    ran = run(server, "tests.spark.client.refused", tmp_path)
+    """The executors of this server have headrace and the tests installed, as files of the checkout."""
+    ran = run(server, "tests.spark.client.refused", tmp_path, "artifacts")
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
-    assert found["sums"] == SUMS
-    assert found["refused"] >= 8
+    assert found["sums"] == [SUMS], found["error"]
+    assert found["refused"] >= 9
     assert ran.stderr.count("refuses") == 1 and "spark.sql.adaptive.enabled=false ([CANNOT_MODIFY_CONFIG]" in ran.stderr
+    assert ran.stderr.count("takes no files for its executors ([ARTIFACTS_DISABLED]") == 1
+
+
+def test_executors_without_a_module_that_they_cannot_get(server: str, tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("def double(n):\n    return 2 * n\n")
+    (tmp_path / "main.py").write_text(NEEDS_A_MODULE)
+    ran = subprocess.run(
+        [sys.executable, str(tmp_path / "main.py"), str(tmp_path / "place")],
+        env={**os.environ, "SPARK_REMOTE": server, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert "SparkSetupError: the Spark session takes no files" in ran.stderr
+    assert "lacks modules of the program: helper;" in ran.stderr and "nothing has been read" in ran.stderr
+
+
+NEEDS_A_MODULE = """
+import sys
+
+from pyspark.sql import SparkSession
+
+import headrace as beam
+from headrace.options.pipeline_options import PipelineOptions
+from helper import double
+from tests.spark.refusing import refusing
+
+with refusing(SparkSession.builder.getOrCreate(), lambda name: False, artifacts=True):
+    with beam.Pipeline("SparkRunner", PipelineOptions(["--checkpoint=" + sys.argv[1]])) as pipeline:
+        pipeline | beam.Create([1]) | beam.Map(double)
+"""
 
 
 @contextmanager

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyspark
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel import BoundedInjector, Computation, Context, Record, Topology
@@ -148,6 +150,36 @@ def test_a_client_without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not session.has_session()
     with pytest.raises(SparkSetupError, match=r"a client of Spark Connect .*SPARK_REMOTE=sc://host:15002"):
         session.open_session()
+
+
+def test_a_client_that_brings_the_classes_of_spark_without_spark(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What databricks-connect says: it has `SparkContext` and Py4J, but nothing that these could start."""
+    monkeypatch.setattr(pyspark, "__file__", str(tmp_path / "pyspark" / "__init__.py"))
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(session, "_has_context", lambda: False)
+    for name in ("SPARK_HOME", "SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SparkSetupError, match=r"DatabricksSession\.builder\.getOrCreate\(\)"):
+        session.open_session()
+
+
+@pytest.mark.parametrize(("server", "says"), [("4.1.0", ""), ("4.0.3", "newer than the server, Spark 4.0.3")])
+def test_a_client_that_its_server_does_not_understand(monkeypatch: pytest.MonkeyPatch, server: str, says: str) -> None:
+    def refuse(self: object, rows: object, schema: str) -> None:
+        raise AnalysisException("[SQL_CONF_NOT_FOUND] The SQL config cannot be found.")
+
+    # One without a server: it is known by where its class is.
+    methods = {"version": server, "__module__": "pyspark.sql.connect.session", "createDataFrame": refuse}
+    remote = type("SparkSession", (), methods | {"client": SimpleNamespace()})()
+    monkeypatch.setattr(pyspark, "__version__", "4.1.3")
+    if not says:
+        assert session.checked(remote) is remote
+        return
+    with pytest.raises(SparkSetupError, match=says) as caught:
+        session.checked(remote)
+    assert "pip install 'pyspark-client==4.0.*'" in str(caught.value)
 
 
 def simple(computation: Computation | None = None) -> Topology:
