@@ -1,0 +1,25 @@
+#!/bin/sh
+# Tried: sh -n, and that the definition is JSON. No workspace has run it: the interface and the fields of a Spark job
+# definition follow from Microsoft's documentation. Retries of a job without an end are set in the item's settings.
+#
+# WORKSPACE=… ENVIRONMENT=… LAKEHOUSE=… SERVERS=… CHECKPOINT=az://… sh job-definition.sh
+set -eu
+
+: "${WORKSPACE:?id of the workspace}" "${ENVIRONMENT:?id of the environment with environment.yml}"
+: "${LAKEHOUSE:?id of a lakehouse, which a job definition must have}"
+: "${SERVERS:?bootstrap servers of Kafka}"
+: "${CHECKPOINT:?object storage that driver and executors reach, such as az://container/clicks}"
+
+arguments="--checkpoint=$CHECKPOINT --servers=$SERVERS --output=${OUTPUT:-$CHECKPOINT-counts/clicks}"
+definition="{\"executableFile\": \"clicks.py\", \"language\": \"Python\", \"mainClass\": \"\",
+ \"commandLineArguments\": \"$arguments\", \"defaultLakehouseArtifactId\": \"$LAKEHOUSE\",
+ \"additionalLakehouseIds\": [], \"additionalLibraryUris\": [], \"retryPolicy\": null,
+ \"environmentArtifactId\": \"$ENVIRONMENT\"}"
+
+encoded() { base64 | tr -d '\n'; }
+
+az rest --method post --resource https://api.fabric.microsoft.com \
+  --url "https://api.fabric.microsoft.com/v1/workspaces/$WORKSPACE/sparkJobDefinitions" \
+  --body "{\"displayName\": \"clicks\", \"definition\": {\"format\": \"SparkJobDefinitionV2\", \"parts\": [
+    {\"path\": \"SparkJobDefinitionV1.json\", \"payloadType\": \"InlineBase64\", \"payload\": \"$(printf %s "$definition" | encoded)\"},
+    {\"path\": \"Main/clicks.py\", \"payloadType\": \"InlineBase64\", \"payload\": \"$(encoded < "$(dirname "$0")/../clicks.py")\"}]}}"
