@@ -91,6 +91,15 @@ def of_equal_bytes(values: Sequence[bytes], size: int) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(size), len(values), [None, pa.py_buffer(contents)])
 
 
+def zero(kind: pa.DataType) -> pa.Scalar:
+    """The number 0 of a type of numbers.
+
+    >>> zero(pa.decimal128(5, 2)), zero(pa.int8())
+    (<pyarrow.Decimal128Scalar: Decimal('0.00')>, <pyarrow.Int8Scalar: 0>)
+    """
+    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes(-(-kind.bit_width // 8)))])[0]
+
+
 def _valid(values: Sequence[object]) -> tuple[pa.Buffer | None, int]:
     """The validity bitmap (None if there are no nulls) and the number of nulls."""
     if None not in values:
@@ -146,6 +155,16 @@ def lists_of_one(values: pa.Array) -> pa.Array:
     [[3], [1]]
     """
     return pa.LargeListArray.from_arrays(of_numbers(np.arange(len(values) + 1)), values)
+
+
+def list_sizes(lists: pa.Array) -> pa.Array:
+    """The number of items of each list, 0 for a null.
+
+    >>> list_sizes(pa.array([["a", "b"], None, []])).to_pylist()
+    [2, 0, 0]
+    """
+    sizes = pc.list_value_length(lists)
+    return sizes.fill_null(zero(sizes.type))
 
 
 def owners_of_items(owners: NDArray[np.int64], lists: pa.Array) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_bytes, of_integers, of_numbers, zero
 
 Numbers = NDArray[np.int64]
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -77,12 +77,14 @@ def _codes(column: pa.Array) -> Numbers:
         return np.zeros(len(column), np.int64)
     if pa.types.is_floating(column.type):
         # As in keys, -0.0 is 0.0, and NaN is NaN.
-        column = pc.if_else(pc.equal(column, 0), pa.scalar(0.0, column.type), column)
-        column = pc.if_else(pc.is_nan(column), pa.scalar(np.nan, column.type), column)
+        nothing = zero(column.type)
+        column = pc.if_else(pc.equal(column, nothing), nothing, column)
+        column = pc.if_else(pc.is_nan(column), pc.divide(nothing, nothing), column)
     if not pa.types.is_dictionary(column.type):
         return numbers_in(column.dictionary_encode("encode").indices).astype(np.int64)
     indices = column.indices.cast(pa.int64())
-    return numbers_in(indices.fill_null(len(column.dictionary)) if column.null_count else indices)
+    missing = of_integers([len(column.dictionary)], pa.int64())[0]
+    return numbers_in(indices.fill_null(missing) if column.null_count else indices)
 
 
 def distinct_numbers(numbers: Numbers) -> tuple[Numbers, Numbers]:
@@ -228,7 +230,12 @@ class TupleKeys:
             return None
         keys = cls(encoded[: len(encoded) - len(tail)] if tail else b"", letters)
         try:
-            columns = [pa.array([value], pa.large_string() if type(value) is str else None) for value in key]
+            columns = [
+                of_bytes([value.encode()], pa.large_binary()).cast(pa.large_string())
+                if type(value) is str
+                else of_integers([value], pa.int64())
+                for value in key
+            ]
         except (UnicodeEncodeError, OverflowError):
             # A lone surrogate, or an integer of more than 64 bits.
             return None
@@ -311,7 +318,7 @@ class _Reader:
 
 
 def _constant(data: bytes) -> pa.Scalar:
-    return pa.scalar(data, ENCODED)
+    return of_bytes([data], ENCODED)[0]
 
 
 def _bytes(column: pa.Array) -> pa.Array:
@@ -321,7 +328,8 @@ def _bytes(column: pa.Array) -> pa.Array:
 
 def _lengths(column: pa.Array, extra: int = 0) -> pa.Array:
     """The length of each value in bytes plus `extra`, in decimal digits."""
-    return _bytes(pc.add(pc.binary_length(column), extra))
+    lengths = pc.binary_length(column)
+    return _bytes(pc.add(lengths, of_integers([extra], lengths.type)[0]))
 
 
 def _joined(parts: Sequence[pa.Array | pa.Scalar]) -> pa.Array:

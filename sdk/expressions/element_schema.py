@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from enum import Enum
 from typing import cast
 
@@ -136,10 +136,8 @@ def field_in(shape: ValueSchema, name: str) -> ValueSchema | None:
 
 _DAYS = ((date(1, 1, 2) - date(1970, 1, 1)).days, (date(9999, 12, 30) - date(1970, 1, 1)).days)
 """First and last day, since 1970, that Python's calendar has in every time zone."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ZONE = (pa.ArrowInvalid, KeyError, ValueError)
 """Errors of Arrow for an unknown time zone: those of zoneinfo and pytz are KeyErrors."""
-_INSTANTS = tuple((_EPOCH + timedelta(days)) for days in _DAYS)
 _UNITS = {"s": 1, "ms": 1000, "us": 1_000_000}
 """Unit of times that Python has -> how many make a second."""
 _LONGEST_SECONDS = 999_999_999 * 86_400
@@ -217,7 +215,7 @@ def is_within_calendar(column: pa.Array) -> bool:
             return False
     if kind.unit == "ns":
         return True
-    first, last = (pa.scalar(each, pa.timestamp(kind.unit, "UTC")).value for each in _INSTANTS)
+    first, last = (days * 86_400 * _UNITS[kind.unit] for days in _DAYS)
     return _is_between(column.cast(pa.int64()), first, last)
 
 

@@ -10,7 +10,7 @@ from typing import Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columnar.arrow_arrays import lists_of_one, numbers_in, of_numbers, owners_of_items, to_list
+from headrace.lowlevel.columnar.arrow_arrays import lists_of_one, numbers_in, of_numbers, owners_of_items, to_list, zero
 from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.stored_names import stored_as
 from headrace.sdk.combinefns.collecting import (
@@ -176,14 +176,14 @@ class Reducer(Enum):
         if self is Reducer.COUNT:
             return of_numbers(counts)
         if self in _SET:
-            found = kept.cast(pa.int64()).fill_null(0)
+            found = kept.cast(pa.int64()).fill_null(zero(pa.int64()))
             is_count = self is Reducer.COUNT_NON_NULL
             return found if is_count else of_numbers((numbers_in(found) > 0) == (self is Reducer.ANY))
         if kept.type == PARTS:
             sums = rounded_sums(kept)
             return of_numbers(sums / counts if self is Reducer.MEAN else sums)
         if self is Reducer.SUM and pa.types.is_integer(kept.type):
-            return kept.fill_null(0)
+            return kept.fill_null(zero(kept.type))
         return _means(numbers_in(kept), counts) if self is Reducer.MEAN else kept
 
     def has_results(self, kept: pa.Array) -> bool:
@@ -233,7 +233,8 @@ def _extremes(groups: Numbers, count: int, values: pa.Array, greatest: bool) -> 
 def _means(sums: Numbers, counts: Numbers) -> pa.Array:
     if len(sums) and max(abs(int(sums.max())), abs(int(sums.min()))) >= _EXACT_FLOAT:
         # Division of Python ints is correctly rounded; float64 does not express these sums exactly.
-        return pa.array([total / count for total, count in zip(sums.tolist(), counts.tolist(), strict=True)])
+        exact = [total / count for total, count in zip(sums.tolist(), counts.tolist(), strict=True)]
+        return of_numbers(np.array(exact))
     return of_numbers(sums / counts)
 
 

@@ -11,12 +11,18 @@ from typing import Any, cast
 import cloudpickle
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.lowlevel.code_pickling import dumps
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.coders.key_classes import identity_of
-from headrace.lowlevel.columnar.arrow_arrays import lists_of_one, numbers_in, of_numbers, owners_of_items, to_list
+from headrace.lowlevel.columnar.arrow_arrays import (
+    list_sizes,
+    lists_of_one,
+    numbers_in,
+    of_numbers,
+    owners_of_items,
+    to_list,
+)
 from headrace.lowlevel.columnar.key_columns import (
     Numbers,
     first_indices,
@@ -126,7 +132,7 @@ class SetReducer(Keeping):
         """See `ColumnReducer`."""
         values, numbers = (to_list(column) for column in kept.flatten().flatten())
         entries = zip(values, cast("list[int]", numbers), strict=True)
-        sizes = pc.list_value_length(kept).fill_null(0).to_pylist()
+        sizes = list_sizes(kept).to_pylist()
         return [Counter(dict(next(entries) for _ in range(size))) for size in sizes]
 
     def has_results(self, kept: pa.Array) -> bool:
@@ -149,7 +155,7 @@ class DistinctReducer(SetReducer):
 
     def results(self, kept: pa.Array, counts: Numbers) -> pa.Array:
         """See `ColumnReducer`."""
-        return pc.list_value_length(kept).fill_null(0)
+        return list_sizes(kept)
 
     def has_results(self, kept: pa.Array) -> bool:
         """See `ColumnReducer`."""

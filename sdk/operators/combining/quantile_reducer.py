@@ -13,9 +13,15 @@ from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headrace.lowlevel.columnar.arrow_arrays import lists_of_one, numbers_in, of_numbers, owners_of_items, to_list
+from headrace.lowlevel.columnar.arrow_arrays import (
+    list_sizes,
+    lists_of_one,
+    numbers_in,
+    of_numbers,
+    owners_of_items,
+    to_list,
+)
 from headrace.lowlevel.columnar.key_columns import Flags, Numbers, order_by_group
 from headrace.lowlevel.stored_names import stored_as
 from headrace.sdk.combinefns.quantile_sketch import EXACT, LOWEST, QuantileSketch, chances, level_to_halve
@@ -113,9 +119,9 @@ class QuantileReducer(Keeping):
     def results(self, kept: pa.Array, counts: Numbers) -> pa.Array:
         """See `ColumnReducer`."""
         values, levels, extremes, _ = kept.flatten()
-        sizes = pc.list_value_length(values).fill_null(0)
+        sizes = list_sizes(values)
         owners = np.repeat(np.arange(len(kept)), numbers_in(sizes))
-        beyond = np.repeat(np.arange(len(kept)), numbers_in(pc.list_value_length(extremes).fill_null(0)))
+        beyond = np.repeat(np.arange(len(kept)), numbers_in(list_sizes(extremes)))
         items = _Items(
             pa.concat_arrays([values.flatten(), extremes.flatten()]),
             np.concatenate([owners, beyond]),

@@ -9,7 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.lowlevel.columnar.arrow_arrays import lists_of_one, numbers_in, of_numbers, owners_of_items, to_list
+from headrace.lowlevel.columnar.arrow_arrays import (
+    list_sizes,
+    lists_of_one,
+    numbers_in,
+    of_numbers,
+    owners_of_items,
+    to_list,
+)
 from headrace.lowlevel.columnar.key_columns import (
     Numbers,
     distinct_numbers,
@@ -60,7 +67,7 @@ class UniqueReducer(Keeping):
     def results(self, kept: pa.Array, counts: Numbers) -> pa.Array:
         """See `ColumnReducer`."""
         size = 1 << self.lg_size
-        found = numbers_in(pc.list_value_length(kept).fill_null(0)).copy()
+        found = numbers_in(list_sizes(kept)).copy()
         many = np.flatnonzero(found > size)
         if len(many):
             thetas = pc.list_element(kept.take(of_numbers(many)), size)

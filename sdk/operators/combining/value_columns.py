@@ -67,7 +67,7 @@ def _with_nulls(values: Sequence[object]) -> pa.Array | None:
         return None
     places = np.cumsum([value is not None for value in values]) - 1
     missing = np.fromiter((value is None for value in values), np.bool_, len(values))
-    return column.take(pc.if_else(of_numbers(missing), pa.scalar(None, pa.int64()), of_numbers(places)))
+    return column.take(pc.if_else(of_numbers(missing), pa.nulls(1, pa.int64())[0], of_numbers(places)))
 
 
 def _decimals(values: Sequence[Decimal]) -> pa.Array | None:

@@ -287,7 +287,7 @@ def _as_values(part: WindowTable, kinds: Sequence[pa.DataType], reducers: Reduce
 
 def emptied(column: pa.Array, chosen: Flags) -> pa.Array:
     """The column with nulls where `chosen` is True."""
-    return pc.if_else(of_numbers(chosen), pa.scalar(None, column.type), column)
+    return pc.if_else(of_numbers(chosen), pa.nulls(1, column.type)[0], column)
 
 
 def objects_of(values: Sequence[object]) -> NDArray[np.object_]:

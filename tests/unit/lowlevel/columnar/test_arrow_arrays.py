@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_bytes, of_equal_bytes, of_integers, of_numbers
 
-_SOME = """
+_PARTS = """
 import sys
 import numpy as np
 import pyarrow as pa
@@ -31,6 +33,28 @@ table = pa.RecordBatch.from_arrays([pa.nulls(2, pa.int64())], ["value"])
 assert len(ColumnBatch(table, np.array([1, 2]), Single(0)).taken(np.array([1]))) == 1
 assert list(messages_of(batches_of([(0, 1, 2, b"blob")]))) == [(0, 1, 2, b"blob")]
 assert [numbers_in(of_integers([1, 2], pa.int32())[:count]).sum() for count in range(3)] == [0, 1, 3]
+assert "pandas" not in sys.modules
+"""
+
+_SUMS = """
+import sys
+import headrace as beam
+from headrace.transforms.window import FixedWindows, Sessions
+
+found = {}
+with beam.Pipeline("LocalRunner") as pipeline:
+    rows = pipeline | beam.io.ReadFromParquet(sys.argv[1], timestamp="time", as_rows=True)
+    for windows in (FixedWindows(60), Sessions(60)):
+        for key in ("text", "price"):
+            label = f"{windows} by {key}"
+            sums = beam.GroupBy(key).aggregate_field("count", sum, "total").aggregate_field("count", max, "most")
+            grouped = rows | f"{label}: windows" >> beam.WindowInto(windows) | f"{label}: sums" >> (
+                sums.aggregate_field("price", beam.combiners.MeanCombineFn(), "mean")
+            )
+            grouped | f"{label}: kept" >> beam.io.ForeachEpoch(
+                lambda epoch, elements, label=label: found.setdefault(label, []).extend(elements)
+            )
+assert [len(elements) for elements in found.values()] == [3] * 4, found
 assert "pandas" not in sys.modules
 """
 
@@ -93,4 +117,12 @@ def test_too_large() -> None:
 
 def test_what_every_worker_does_loads_no_pandas() -> None:
     """Delta files, columns on their way and rows between tasks."""
-    subprocess.run([sys.executable, "-c", _SOME], check=True)
+    subprocess.run([sys.executable, "-c", _PARTS], check=True)
+
+
+def test_sums_of_columns_load_no_pandas(tmp_path: Path) -> None:
+    """Keys of text and of floats, in windows and in sessions."""
+    times = pa.array([10, 20, 200], pa.timestamp("s", "UTC"))
+    rows = {"time": times, "text": ["a", None, "b"], "price": [1.5, -0.0, 2.5], "count": [1, 2, 3]}
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    subprocess.run([sys.executable, "-c", _SUMS, str(tmp_path / "rows.parquet")], check=True)
