@@ -22,6 +22,7 @@ from headrace.sdk.operators.combining import (
     sketch_reducers,
 )
 from headrace.sdk.operators.side_inputs import gate_inputs
+from headrace.sdk.operators.vectorized.state import window_table
 from headrace.sdk.splittable import offset_range
 from headrace.sdk.transforms.util import group_into_batches
 from headrace.sdk.triggers import trigger
@@ -62,6 +63,7 @@ MODULES = (
     timestamps,
     trigger,
     unique_sketch,
+    window_table,
     windowing,
     write_to_files,
 )

@@ -23,7 +23,7 @@ from headrace.lowlevel.columnar.pyarrow_private import zone_of
 from headrace.lowlevel.records.column_batch import Named, Single, Times, Tuple, ValueSchema, pair
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.model.panes import PaneInfo, pane_of_window
+from headrace.sdk.model.panes import PaneInfo, pane_of_window, retraction_of
 from headrace.sdk.model.row import Row
 from headrace.sdk.windows import BoundedWindow, GlobalWindow, IntervalWindow
 
@@ -365,8 +365,28 @@ def pane_codes(index: Numbers, nonspeculative: Numbers, timing: Numbers, is_last
     return ((nonspeculative + 1 << _INDEX_BITS | index) << 2 | timing) << 1 | is_last.astype(np.int64)
 
 
+def code_of(pane: PaneInfo) -> int:
+    """The number of one pane; see `pane_codes`.
+
+    >>> panes_of(np.array([code_of(PaneInfo(True, False, 0, 0, -1))]))
+    [PaneInfo(is_first=True, is_last=False, timing=<PaneInfoTiming.EARLY: 0>, index=0, nonspeculative_index=-1, ...)]
+    """
+    numbers = pane.index, pane.nonspeculative_index, int(pane.timing)
+    index, nonspeculative, timing = (np.array([number]) for number in numbers)
+    return int(pane_codes(index, nonspeculative, timing, np.array([pane.is_last]))[0])
+
+
+def retraction_codes(codes: Numbers) -> Numbers:
+    """The numbers of the retractions of panes, given those of the panes; and the other way round.
+
+    >>> panes_of(retraction_codes(pane_codes(*np.array([[0], [-1], [0]]), np.array([False]))))[0].is_retraction
+    True
+    """
+    return ~codes
+
+
 def panes_of(codes: Numbers) -> list[PaneInfo]:
-    """The panes of numbers made by `pane_codes`; equal panes are the same object."""
+    """The panes of numbers made by `pane_codes` or `retraction_codes`; equal panes are the same object."""
     distinct, indices = np.unique(codes, return_inverse=True)
     panes = list(map(_pane_of, distinct.tolist()))
     return [panes[place] for place in indices.reshape(-1).tolist()]
@@ -376,10 +396,13 @@ def index_and_timing(shape: Fired, table: pa.RecordBatch) -> tuple[Numbers, Numb
     """Index and timing of the pane of each row."""
     if isinstance(shape.pane, int):
         codes = cast(Numbers, numbers_in(table.column(shape.pane)))
+        codes = np.where(codes < 0, retraction_codes(codes), codes)
         return codes >> 3 & _INDEX, codes >> 1 & 3
     return np.full(table.num_rows, shape.pane.index), np.full(table.num_rows, int(shape.pane.timing))
 
 
 def _pane_of(code: int) -> PaneInfo:
+    if code < 0:
+        return retraction_of(_pane_of(~code))
     index, nonspeculative = code >> 3 & _INDEX, (code >> 3 + _INDEX_BITS) - 1
     return pane_of_window(index, nonspeculative, code >> 1 & 3, bool(code & 1))

@@ -110,6 +110,15 @@ def pane_of_window(index: int, nonspeculative: int, timing: int, is_last: bool) 
     return pane_info(index == 0, is_last, timing, index, -1 if timing == PaneInfoTiming.EARLY else nonspeculative)
 
 
+def retraction_of(pane: PaneInfo) -> PaneInfo:
+    """The pane of the element that retracts an element of `pane`.
+
+    >>> retraction_of(PANE_INFO_UNKNOWN).is_retraction
+    True
+    """
+    return pane_info(pane.is_first, pane.is_last, pane.timing, pane.index, pane.nonspeculative_index, True)
+
+
 def is_retraction(pane: object) -> bool:
     """Whether a pane is a retraction; None, the pane of an element that no trigger fired, is not."""
     return isinstance(pane, PaneInfo) and pane.is_retraction

@@ -61,6 +61,7 @@ from headrace.sdk.operators.combining.quantile_reducer import QuantileReducer
 from headrace.sdk.operators.combining.session_lifting import SessionParts
 from headrace.sdk.operators.combining.sketch_reducers import UniqueReducer
 from headrace.sdk.operators.side_inputs.gate_inputs import SideView, SideWatermark
+from headrace.sdk.operators.vectorized.state.window_table import EmittedResult
 from headrace.sdk.splittable.offset_range import OffsetRange
 from headrace.sdk.transforms.util.group_into_batches import ShardedKey
 from headrace.sdk.triggers import AccumulationMode
@@ -117,6 +118,7 @@ INSTANCES: Mapping[str, object] = {
     "DoFnTimeDomain": timedomain.TimeDomain.REAL_TIME,
     "Duration": Duration(1.5),
     "EarliestReducer": EarliestReducer(),
+    "EmittedResult": EmittedResult(3),
     # Enumerations of the program's; this one is in each process.
     "EnumMember": SafeUUID.safe,
     "ExactSum": ExactSum((1e16, 1.0)),

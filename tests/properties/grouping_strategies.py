@@ -176,7 +176,8 @@ class Combining:
     def _emit(self, stream: str, batch: Batch) -> None:
         assert stream == "out"
         for ((key, value), window, info), timestamp in batch.rows():
-            late = info.timing is PaneInfoTiming.LATE
+            # A late pane retracts the one before it, which was on time.
+            late = info.timing is PaneInfoTiming.LATE or info.is_retraction
             assert late or timestamp >= self.watermark, "it is late for what comes after"
             self.panes.append(Pane(key, value, window, timestamp, info))
 

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.state.state_store import StateStore
 from headrace.lowlevel.topology.computation import Context
-from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming, pane_info, pane_of_window
+from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming, pane_of_window, retraction_of
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_state import WindowState
 
 EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
-_SHOWN = b"s"
+SHOWN = b"s"
 """First byte of the names of cells with panes; the window's code follows."""
 
 
@@ -32,11 +33,15 @@ class EmittedPane(NamedTuple):
     timestamp: int
     """Microseconds UTC."""
 
-    @property
-    def retraction(self) -> PaneInfo:
-        """The `PaneInfo` of the pane's retraction."""
-        pane = self.pane
-        return pane_info(pane.is_first, pane.is_last, pane.timing, pane.index, pane.nonspeculative_index, True)
+
+def encode_panes(panes: Sequence[EmittedPane]) -> bytes:
+    """What the cell of a window has: the panes that it would retract."""
+    return dumps([tuple(pane) for pane in panes])
+
+
+def decode_panes(data: bytes) -> list[EmittedPane]:
+    """The panes that `encode_panes` has encoded."""
+    return [EmittedPane(*fields) for fields in loads(data)]
 
 
 class EmittedPanes:
@@ -49,21 +54,29 @@ class EmittedPanes:
         """Remove and return the panes of a window."""
         if not state.shown:
             return []
-        cell = _SHOWN + state.namespace.code
+        cell = SHOWN + state.namespace.code
         data = self._context.read(cell)
         assert data is not None, f"window {state.namespace.window} has panes in {cell!r}"
         self.forget(state)
-        return [EmittedPane(*fields) for fields in loads(data)]
+        return decode_panes(data)
+
+    @staticmethod
+    def stored(store: StateStore, key_hash: bytes, state: WindowState) -> list[EmittedPane]:
+        """The panes of a window in a store of many keys; they stay there."""
+        if not state.shown:
+            return []
+        data = store.get(key_hash, SHOWN + state.namespace.code)
+        assert data is not None, f"window {state.namespace.window} has shown panes"
+        return decode_panes(data)
 
     def put(self, state: WindowState, panes: Sequence[EmittedPane]) -> None:
         """Store the panes of a window in place of those stored before."""
-        data = dumps([tuple(pane) for pane in panes])
-        self._context.write(_SHOWN + state.namespace.code, data)
+        self._context.write(SHOWN + state.namespace.code, encode_panes(panes))
         state.show(True)
 
     def forget(self, state: WindowState) -> None:
         """Delete the stored panes of a window, which has some."""
-        self._context.write(_SHOWN + state.namespace.code, None)
+        self._context.write(SHOWN + state.namespace.code, None)
         state.show(False)
 
 
@@ -119,7 +132,7 @@ class PaneOutput:
         """Emit the retractions of the window's stored panes."""
         namespaces = self._config.namespaces
         for pane in EmittedPanes(self._context).take(state):
-            self._add((pane.value, namespaces.of_code(pane.code).window, pane.retraction), pane.timestamp)
+            self._add((pane.value, namespaces.of_code(pane.code).window, retraction_of(pane.pane)), pane.timestamp)
 
     def _add(self, value: object, timestamp: int) -> None:
         self._values.append(value)

@@ -27,6 +27,7 @@ from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_assignment import LiftedNamespaces
 from headrace.sdk.operators.vectorized.pane_output import PaneOutput
+from headrace.sdk.operators.vectorized.shown_panes import ShownPanes
 from headrace.sdk.operators.vectorized.state.segment_formats import PartFormat, WakeFormat, WindowFormat
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_input import Arrivals, ArrivalTables, drop_late
@@ -42,7 +43,7 @@ from headrace.sdk.operators.vectorized.state.window_table import (
     WAKE,
     WindowTable,
 )
-from headrace.sdk.operators.vectorized.state_migration import TAKEN, lines_of
+from headrace.sdk.operators.vectorized.state_migration import TAKEN, TakenOver, lines_of
 from headrace.sdk.operators.vectorized.trigger_kernel import Firing, Panes
 from headrace.sdk.windows.windowing import Windowing
 
@@ -108,6 +109,7 @@ class ColumnGrouping(ColumnCombining):
         self._firing = firing
         self._accumulated = Accumulated(reducers, combine)
         self._output = PaneOutput(self._accumulated, output_stream, in_global=self._config.namespaces.are_global)
+        self._shown = ShownPanes(self._accumulated)
         namespaces = LiftedNamespaces(windowing, self._config.namespaces)
         self._arrivals = ArrivalTables(namespaces, reducers, self._append_only)
 
@@ -118,8 +120,8 @@ class ColumnGrouping(ColumnCombining):
         else:
             self._update(blocks, context)
 
-    def _taken_over(self, context: IntervalContext) -> WindowTable:
-        """The windows that a `Grouping` has stored; their records are deleted."""
+    def _taken_over(self, context: IntervalContext) -> TakenOver:
+        """What a `Grouping` has stored; its records are deleted."""
         return lines_of(self._config, len(self._reducers.kept), self._firing.wake_in, context)
 
     # Windows with one pane
@@ -129,7 +131,7 @@ class ColumnGrouping(ColumnCombining):
         before, now, reducers = context.watermark_before, context.watermark, self._reducers
         store = SegmentStore(context, PartFormat(self._accumulated, context))
         arrivals = self._arrivals.of(blocks, context, before)
-        new = WindowTable.joined([self._taken_over(context).without_panes(), arrivals.lines], reducers)
+        new = WindowTable.joined([self._taken_over(context).windows.without_panes(), arrivals.lines], reducers)
         due = WindowTable.joined([*store.between(before, now), new.where(new[END] <= now)], reducers)
         self._output.emit(self._accumulated.reduced(due, context).by_end(), None, context)
         store.keep(self._accumulated.reduced(new.where(new[END] > now), context), done_until=now)
@@ -146,10 +148,14 @@ class ColumnGrouping(ColumnCombining):
         wakes = SegmentStore(context, WakeFormat(self._accumulated)) if firing.waits else None
         arrivals = self._arrivals.of(blocks, context, firing.closed_until(context.watermark_before))
         begun = WindowTable.empty(0) if wakes is None else wakes.pop(context.wall_time)
-        windows = self._windows(self._stored(store, arrivals.lines, begun, context), arrivals, context)
+        taken_over = self._taken_over(context)
+        stored = self._stored(store, arrivals.lines, begun, context)
+        windows = self._windows(WindowTable.joined([*stored, taken_over.windows], self._reducers), arrivals, context)
         lines = windows.lines
-        if len(lines):
-            panes = self._fire(windows, context)
+        panes = self._fire(windows, context)
+        if firing.retracts:
+            self._output.emit(*self._shown.with_retractions(panes, taken_over.shown, closed, context), context)
+        else:
             self._output.emit(panes.lines, panes.codes, context)
         if wakes is not None:
             wakes.keep(self._waiting(windows, begun, context), done_until=closed)
@@ -190,21 +196,17 @@ class ColumnGrouping(ColumnCombining):
 
     def _stored(
         self, store: SegmentStore[WindowTable], arrived: WindowTable, begun: WindowTable, context: IntervalContext
-    ) -> WindowTable:
+    ) -> list[WindowTable]:
         """Stored lines of the windows that this bundle affects; outdated lines and other windows may be among them."""
         woken = begun.where(
             (begun[WAKE] <= context.wall_time) & (begun[END] > self._firing.closed_until(context.watermark_before))
         )
-        return WindowTable.joined(
-            [
-                *store.of_keys(arrived.key_hashes, arrived[END]),
-                *store.between(context.watermark_before, context.watermark),
-                *self._closing(store, context),
-                *store.of_keys(woken.key_hashes, woken[END]),
-                self._taken_over(context),
-            ],
-            self._reducers,
-        )
+        return [
+            *store.of_keys(arrived.key_hashes, arrived[END]),
+            *store.between(context.watermark_before, context.watermark),
+            *self._closing(store, context),
+            *store.of_keys(woken.key_hashes, woken[END]),
+        ]
 
     def _closing(self, store: SegmentStore[WindowTable], context: IntervalContext) -> list[WindowTable]:
         """Stored lines of windows that this bundle closes; an empty list if no window emits a pane at its closing."""

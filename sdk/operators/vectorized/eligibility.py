@@ -7,7 +7,6 @@ from dataclasses import replace
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, combiner_kind
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.vectorized.trigger_kernel import Firing
-from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions, SlidingWindows, TimestampCombiner
 from headrace.sdk.windows.slices import is_calendar
 from headrace.sdk.windows.windowing import Windowing, trigger_kind, window_kind
@@ -88,8 +87,6 @@ def _panes_obstacle(windowing: Windowing) -> str:
     """The reason why windows with several panes are not vectorized."""
     if not has_windows(windowing):
         return f"and windows come from {window_kind(windowing.window_fn)}"
-    if windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING:
-        return "and panes take back those before them"
     if Firing.of(replace(windowing, allowed_lateness_us=0)) is not None:
         return "and one that is not ready when its window ends holds the watermark"
     return f"and {trigger_kind(windowing.trigger)} does more than count elements or wait, again and again"

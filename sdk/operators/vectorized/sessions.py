@@ -120,6 +120,6 @@ class ColumnSessions(ColumnCombining):
 
     def _taken_over(self, context: IntervalContext) -> WindowTable:
         """The sessions that a `Grouping` has stored, as parts; their records are deleted."""
-        lines = lines_of(self._config, len(self._reducers.kept), lambda _: NEVER, context)
+        lines = lines_of(self._config, len(self._reducers.kept), lambda _: NEVER, context).windows
         numbers = [lines[START], lines[END], lines[COUNT], lines[END]]
         return WindowTable(lines.key_hashes, lines.keys, numbers, lines.kept, lines.values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,9 @@ from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.topology.timer import HOLD, TimeDomain
 from headrace.lowlevel.vectorized.segment_store import SegmentStore
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
+from headrace.sdk.expressions.element_schema import code_of
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
+from headrace.sdk.operators.grouping.pane_output import SHOWN, EmittedPanes, encode_panes
 from headrace.sdk.operators.grouping.window_contents import Chunks, Reduction, stored_values
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
 from headrace.sdk.operators.vectorized.state.element_table import (
@@ -33,10 +36,11 @@ from headrace.sdk.operators.vectorized.state.window_table import (
     KEY_HASH,
     NEVER,
     TIMELY,
+    EmittedResult,
     WindowTable,
     objects_of,
 )
-from headrace.sdk.operators.vectorized.stored_windows import windows_in_segments
+from headrace.sdk.operators.vectorized.stored_windows import panes_in_segments, windows_in_segments
 from headrace.sdk.triggers import Progress
 from headrace.sdk.windows.window_namespace import RECORD
 
@@ -44,13 +48,19 @@ TAKEN = -1
 """`AGE` of lines that come from records of a `Grouping` and that no epoch has written yet."""
 
 
+class TakenOver(NamedTuple):
+    """What a `Grouping` has stored, as lines in no particular order, with `AGE` set to `TAKEN`."""
+
+    windows: WindowTable
+    """One line for each key and window; `values` has the contents, as accumulators."""
+    shown: WindowTable
+    """The panes that their windows would retract; `values` has an `EmittedResult` for each."""
+
+
 def lines_of(
     config: GroupingConfig, width: int, wake_in: Callable[[Progress], int], context: IntervalContext
-) -> WindowTable:
-    """The windows that a `Grouping` has stored, one line for each key and window, with `AGE` set to `TAKEN`.
-
-    The records and timers of these windows are deleted with the current epoch. The contents of windows are in `values`,
-    as accumulators; lines are in no particular order.
+) -> TakenOver:
+    """The windows that a `Grouping` has stored; their records and timers are deleted with the current epoch.
 
     Args:
         config: Configuration of the grouping.
@@ -58,23 +68,36 @@ def lines_of(
         wake_in: Gives the wall time in a trigger's progress, microseconds UTC; `NEVER` if there is none.
         context: State of the interval.
     """
-    windows = list(_windows(config, context))
-    if not windows:
-        return WindowTable.empty(width)
-    lines: list[tuple[int, ...]] = []
-    for _, _, state in windows:
+    windows, shown = _Lines(), _Lines()
+    for key_hash, key, state in _windows(config, context):
+        bounds = state.namespace.start, state.namespace.end
         flags = TIMELY * state.timely | FINISHED * state.finished | ENDED * (state.due != state.namespace.end)
         held = max(1, state.live) if state.content is not EMPTY else 0
-        panes = (state.index, state.nonspeculative, flags, TAKEN, wake_in(state.progress))
-        lines.append((state.namespace.start, state.namespace.end, held, state.fresh, *panes))
-    key_hashes, keys = (
-        pa.array([key_hash for key_hash, *_ in windows], KEY_HASH),
-        pa.array([key for _, key, _ in windows], ENCODED),
-    )
-    numbers = [np.array(column, np.int64) for column in zip(*lines, strict=True)]
-    kept = [pa.nulls(len(windows)) for _ in range(width)]
-    contents = [None if state.content is EMPTY else (state.content,) for *_, state in windows]
-    return WindowTable(key_hashes, keys, numbers, kept, objects_of(contents))
+        numbers = (*bounds, held, state.fresh, state.index, state.nonspeculative, flags, TAKEN, wake_in(state.progress))
+        windows.add(key_hash, key, numbers, None if state.content is EMPTY else (state.content,))
+        for pane in EmittedPanes.stored(context.store, key_hash, state):
+            numbers = (*bounds, 1, code_of(pane.pane), pane.pane.index, 0, 0, TAKEN, NEVER)
+            shown.add(key_hash, key, numbers, (EmittedResult(cast("tuple[object, object]", pane.value)[1]),))
+    return TakenOver(windows.table(width), shown.table(width))
+
+
+class _Lines:
+    """Lines of a table, one by one."""
+
+    def __init__(self) -> None:
+        self._lines: list[tuple[bytes, bytes, tuple[int, ...], object]] = []
+
+    def add(self, key_hash: bytes, key: bytes, numbers: tuple[int, ...], value: object) -> None:
+        self._lines.append((key_hash, key, numbers, value))
+
+    def table(self, width: int) -> WindowTable:
+        """The table; `width` is the number of columns that reducers keep, which are null."""
+        if not self._lines:
+            return WindowTable.empty(width)
+        key_hashes, keys, numbers, values = zip(*self._lines, strict=True)
+        columns = [np.array(column, np.int64) for column in zip(*numbers, strict=True)]
+        kept = [pa.nulls(len(keys)) for _ in range(width)]
+        return WindowTable(pa.array(key_hashes, KEY_HASH), pa.array(keys, ENCODED), columns, kept, objects_of(values))
 
 
 def records_of_segments(config: GroupingConfig, combine: AnyCombineFn | None, context: IntervalContext) -> None:
@@ -87,7 +110,11 @@ def records_of_segments(config: GroupingConfig, combine: AnyCombineFn | None, co
         return
     contents = config.contents
     assert isinstance(contents, Reduction), "what worked by columns combines"
+    shown = {(key_hash, pane.code): pane for key_hash, pane in panes_in_segments(config, combine, context)}
     for key_hash, key, state in windows_in_segments(config, combine, context):
+        if (pane := shown.get((key_hash, state.namespace.code))) and not state.finished:
+            context.delta.cells[key_hash, SHOWN + pane.code] = encode_panes([pane])
+            state.show(True)
         _store(key_hash, key, state, None if state.finished else contents.packed(state), context.delta)
 
 

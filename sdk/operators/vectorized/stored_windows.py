@@ -11,10 +11,18 @@ from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.segment_store import Format, SegmentStore, T
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, combiner_kind
+from headrace.sdk.expressions.element_schema import panes_of
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
+from headrace.sdk.operators.grouping.pane_output import EmittedPane
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
-from headrace.sdk.operators.vectorized.state.segment_formats import PartFormat, SessionFormat, WakeFormat, WindowFormat
+from headrace.sdk.operators.vectorized.state.segment_formats import (
+    PartFormat,
+    SessionFormat,
+    ShownFormat,
+    WakeFormat,
+    WindowFormat,
+)
 from headrace.sdk.operators.vectorized.state.session_table import DUE, sessions_of
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_table import (
@@ -26,6 +34,7 @@ from headrace.sdk.operators.vectorized.state.window_table import (
     INDEX,
     NEVER,
     NONSPECULATIVE,
+    PANE,
     START,
     TIMELY,
     WAKE,
@@ -105,6 +114,22 @@ def windows_in_segments(
     columns = zip(key_hashes, keys, lines.accumulators(reducers), due, _columns(lines), strict=True)
     for key_hash, key, accumulator, until, numbers in columns:
         yield key_hash, key, _state(config, accumulator, until, numbers)
+
+
+def panes_in_segments(
+    config: GroupingConfig, combine: AnyCombineFn, context: IntervalContext
+) -> Iterator[tuple[bytes, EmittedPane]]:
+    """Hash of the key, and pane, for the last emitted pane of each window that may retract it; segments are deleted."""
+    if not config.retracting or (reducers := reducers_of(combine)) is None:
+        return
+    accumulated = Accumulated(reducers, combine)
+    lines = _popped(ShownFormat(accumulated), context).newest()
+    results, panes = accumulated.results(lines, context), panes_of(lines[PANE])
+    starts, ends = lines[START].tolist(), lines[END].tolist()
+    rows = zip(lines.key_hashes.to_pylist(), lines.keys.to_pylist(), starts, ends, results, panes, strict=True)
+    for key_hash, key, start, end, result, pane in rows:
+        namespace = config.namespaces.of_bounds(start, end)
+        yield key_hash, EmittedPane((context.decoded(key), result), namespace.code, pane, namespace.last)
 
 
 def _popped(format_: Format[T], context: IntervalContext) -> T:

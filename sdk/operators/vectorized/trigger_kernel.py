@@ -179,6 +179,11 @@ class Firing:
         return self.windowing.allowed_lateness_us
 
     @property
+    def retracts(self) -> bool:
+        """Whether a pane retracts the one before it."""
+        return self.windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING
+
+    @property
     def empty_last(self) -> bool:
         """Whether the last pane is emitted even if no elements have arrived since the previous pane."""
         return self.windowing.closing_behavior is ClosingBehavior.FIRE_ALWAYS
@@ -191,7 +196,7 @@ class Firing:
         1
         """
         phases = _phases(windowing.trigger)
-        if phases is None or windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING:
+        if phases is None:
             return None
         early, late, at_end = phases
         stays = windowing.allowed_lateness_us and type(windowing.window_fn) is not GlobalWindows

@@ -137,6 +137,12 @@ WINDOWINGS = [
         AccumulationMode.ACCUMULATING,
         allowed_lateness=30,
     ),
+    Windowing.of(
+        FixedWindows(10),
+        AfterWatermark(early=AfterCount(2), late=AfterCount(1)),
+        AccumulationMode.ACCUMULATING_AND_RETRACTING,
+        allowed_lateness=30,
+    ),
     Windowing.of(CalendarWindows.days(2).with_time_zone("Asia/Kathmandu")),
     Windowing.of(
         CalendarWindows.months(1).beginning_on_day(5),

@@ -414,7 +414,7 @@ def test_recordings(tmp_path: Path) -> None:
     short_pipeline("LocalRunner", record=True, options=options).run()
     reads = Reads(tmp_path / "checkpoint")
     reads.look()
-    reads.check("PaneInfo")
+    reads.check()
 
 
 def test_the_walk_finds_what_is_hidden() -> None:

@@ -17,7 +17,18 @@ from headrace.sdk.operators.vectorized.state import element_table
 from headrace.sdk.operators.vectorized.state.element_table import ElementTable
 from headrace.sdk.operators.vectorized.state.session_table import DUE, SESSION_COLUMNS, decoded_parts, sessions_of
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
-from headrace.sdk.operators.vectorized.state.window_table import END, NAMES, ONE_PANE, START, WAKE, WindowTable
+from headrace.sdk.operators.vectorized.state.window_table import (
+    AGE,
+    COUNT,
+    END,
+    INDEX,
+    NAMES,
+    ONE_PANE,
+    PANE,
+    START,
+    WAKE,
+    WindowTable,
+)
 
 
 class Kind(IntEnum):
@@ -33,6 +44,8 @@ class Kind(IntEnum):
     """Parts of sessions: the parts of a key that overlap are combined."""
     ELEMENTS = 4
     """Values that windows with one pane hold."""
+    SHOWN = 5
+    """Panes that have been emitted and may be retracted: of those of a key and window, that of the latest epoch."""
 
     @property
     def naming(self) -> Naming:
@@ -115,6 +128,17 @@ class WakeFormat(_WindowFormat):
     def encode(self, table: WindowTable) -> pa.RecordBatch:
         """See `Format`. The table is one `without_contents`."""
         return table.encode({"start": START, "end": END, "wake": WAKE}, {segment.POINTS: b"1"})
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFormat(WindowFormat):
+    """Format of emitted panes: lines of windows as they were then, with the pane's number as `PANE`."""
+
+    naming = Kind.SHOWN.naming
+
+    def encode(self, table: WindowTable) -> pa.RecordBatch:
+        """See `Format`."""
+        return table.encode({NAMES[column]: column for column in (START, END, COUNT, PANE, INDEX, AGE)})
 
 
 @dataclass(frozen=True, slots=True)

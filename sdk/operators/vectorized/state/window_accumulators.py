@@ -10,7 +10,7 @@ from headrace.lowlevel.columnar.key_columns import Flags, Numbers, first_indices
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducers
-from headrace.sdk.operators.vectorized.state.window_table import COUNT, WindowTable, emptied
+from headrace.sdk.operators.vectorized.state.window_table import COUNT, EmittedResult, WindowTable, emptied
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,9 @@ class Accumulated:
         made: list[object] = []
         counts, keys = lines[COUNT].tolist(), lines.keys.to_pylist()
         for key, count, accumulator in zip(keys, counts, lines.accumulators(self.reducers), strict=True):
+            if isinstance(accumulator, EmittedResult):
+                made.append(accumulator.value)
+                continue
             try:
                 made.append(self.combine.extract_output(accumulator if count else self.combine.create_accumulator()))
             except Exception as error:

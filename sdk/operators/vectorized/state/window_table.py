@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnar.key_columns import ENCODED, Flags, Numbers, dense, distinct_numbers, numbered
 from headrace.lowlevel.state import segment
+from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.vectorized.segment_store import Table, segment_lines
 from headrace.sdk.operators.combining.aggregates import Reducers
 
@@ -24,6 +25,8 @@ START, END, COUNT, FRESH, INDEX, NONSPECULATIVE, FLAGS, AGE, WAKE = range(len(NA
 """Indices of columns: start and end of the window (microseconds UTC), number of elements in its contents,
 number of elements since its last pane, number of panes, number of panes that were not early, flags, the epoch that
 wrote the line, and the wall time from which its next pane may be due (microseconds UTC)."""
+PANE = FRESH
+"""Index of the column that has the number of an emitted pane, in lines of emitted panes."""
 ONE_PANE = NAMES[:FRESH]
 """The columns of windows that have one pane."""
 NEVER = int(np.iinfo(np.int64).max)
@@ -83,6 +86,13 @@ def window_groups(key_hashes: pa.Array, starts: Numbers, ends: Numbers) -> tuple
     return groups, len(names)
 
 
+@stored_as("EmittedResult")
+class EmittedResult(NamedTuple):
+    """The result that a `Grouping` has put out in a pane, in place of the accumulator that it came from."""
+
+    value: object
+
+
 @dataclass(slots=True)
 class WindowTable(Table):
     """A line for each key and window, or for a part of a window; methods change the numbers in place.
@@ -101,7 +111,7 @@ class WindowTable(Table):
     """The columns that reducers keep; null, or anything, for lines without elements or with an entry in `values`."""
     values: NDArray[np.object_] | None = None
     """Accumulators that columns do not express: Python objects, each in a tuple of one, and None for other lines; None
-    instead of an array if there are no such accumulators."""
+    instead of an array if there are no such accumulators. The line of an emitted pane may have an `EmittedResult`."""
 
     @classmethod
     def empty(cls, width: int) -> WindowTable:
