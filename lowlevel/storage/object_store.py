@@ -316,7 +316,7 @@ def _opened(place: str, patience: float, credentials: Credentials | None) -> obs
     if scheme == "memory":
         return obstore.from_url(place)
     if scheme in HADOOP:
-        return cast("obstore.ObjectStore", hdfs_objects(place))
+        return cast("obstore.ObjectStore", hdfs_objects(place, patience))
     options: dict[str, object] = {
         "connect_timeout": timedelta(seconds=min(_CONNECT_SECONDS, patience / 2)),
         "timeout": timedelta(seconds=patience / 2),
@@ -361,7 +361,8 @@ def _reason(error: Exception, otherwise: str) -> str:
     """
     number = error_number(error)
     remedy = otherwise if number is None else _REMEDIES.get(number, otherwise)
-    text = error_text(error) if number is None else os.strerror(number).lower()
+    # libhdfs has numbers of its own.
+    text = os.strerror(number).lower() if number and number in errno.errorcode else error_text(error)
     if missing := _LIBRARY.match(text):
         return f"{missing[0]}; {HADOOP_REMEDY}"
     return f"{text}; {remedy}" if remedy else text

@@ -16,6 +16,9 @@ from headrace.lowlevel.storage.credentials import credentials_of, hook_in_use
 from headrace.lowlevel.storage.places import AzurePlace
 from headrace.sdk.io.renewed_filesystem import azure_container, renewed_filesystem
 
+_AZURE_KEYS = "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_SAS_TOKEN"
+"""Variables of obstore with the key of an account, or a signature."""
+
 
 def remote_filesystem(url: str, patience: int) -> tuple[fs.FileSystem, str]:
     """The file system of a URL and the path on it.
@@ -36,7 +39,8 @@ def remote_filesystem(url: str, patience: int) -> tuple[fs.FileSystem, str]:
         return renewed_filesystem(place, options, hook, patience)
     if azure is not None and not options:
         # The key or signature of the environment, with which obstore reaches checkpoints.
-        keys = os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"), os.environ.get("AZURE_STORAGE_SAS_KEY")
+        key, *signatures = map(os.environ.get, _AZURE_KEYS)
+        keys = key, next(filter(None, signatures), None)
         return azure_container(azure, *keys), unquote(azure.path)
     if place.startswith(("gs://", "gcs://")) and "retry_limit_seconds=" not in options:
         # The default limit is 15 minutes, without a message.

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from obstore.exceptions import AlreadyExistsError
 
 import headrace as beam
 from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointView
@@ -37,7 +38,7 @@ def objects(request: pytest.FixtureRequest, node: NameNode) -> HdfsObjects:
 
 @pytest.fixture
 def opened(objects: HdfsObjects, monkeypatch: pytest.MonkeyPatch) -> Callable[[], ObjectStore]:
-    monkeypatch.setattr(object_store, "hdfs_objects", lambda url: objects)
+    monkeypatch.setattr(object_store, "hdfs_objects", lambda *_: objects)
     return lambda: ObjectStore(URL)
 
 
@@ -82,12 +83,58 @@ def test_of_many_writers_one_gets_the_name(objects: HdfsObjects, opened: Callabl
 
 
 def test_a_namenode_that_does_not_answer_is_no_empty_checkpoint(node: NameNode) -> None:
-    objects = HdfsObjects(node.system(), "/state")
+    waited: list[float] = []
+    objects = HdfsObjects(node.system(), "/state", 60, waited.append)
     objects.put("log/1", b"a", mode="create")
     node.is_down = True
     for use in (lambda: objects.get("log/1"), lambda: list(objects.list("log")), lambda: objects.delete("log/1")):
+        waited.clear()
         with pytest.raises(OSError, match="does not answer"):
             use()
+        assert 30 <= sum(waited) <= 60
+
+
+def test_a_namenode_that_is_started_again_is_waited_for(node: NameNode) -> None:
+    def wait(seconds: float) -> None:
+        node.is_down = seconds < 5
+
+    objects = HdfsObjects(node.system(), "/state", 60, wait)
+    for use in (
+        lambda: objects.put("log/1", b"a", mode="create"),
+        lambda: objects.put("deltas/1", b"b"),
+        lambda: list(objects.list()),
+        lambda: objects.get("log/1"),
+        lambda: objects.delete("deltas/1"),
+    ):
+        node.is_down = True
+        use()
+    assert [entry["path"] for chunk in objects.list() for entry in chunk] == ["log/1"]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_rename_whose_answer_was_lost_is_told_from_one_that_was_not_done(node: NameNode, first: bool) -> None:
+    objects = HdfsObjects(node.system(), "/state", 60, lambda _: None)
+    if not first:
+        objects.put("log/1", b"of another", mode="create")
+    rename, lost = node._rename, [True, False]
+
+    def losing(src: str, dest: str) -> None:
+        if lost[0] and not lost[1]:
+            lost[1] = True
+            raise OSError(255, "lost on the way there")
+        rename(src, dest)
+        if lost[0]:
+            lost[0] = False
+            raise OSError(255, "lost on the way back")
+
+    node._rename = losing  # type: ignore[method-assign]
+    if first:
+        objects.put("log/1", b"mine", mode="create")
+    else:
+        with pytest.raises(AlreadyExistsError):
+            objects.put("log/1", b"mine", mode="create")
+    assert lost == [False, True]
+    assert objects.get("log/1").bytes() == (b"mine" if first else b"of another")
 
 
 def test_what_a_crash_leaves_is_no_object_and_goes(node: NameNode) -> None:
@@ -119,7 +166,7 @@ def test_two_drivers_exclude_each_other_and_a_run_goes_on(opened: Callable[[], O
 
 
 def test_without_java_the_error_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_library(url: str) -> HdfsObjects:
+    def no_library(url: str, patience: float) -> HdfsObjects:
         raise OSError("Unable to load libjvm: libjvm.so: cannot open shared object file")
 
     monkeypatch.setattr(object_store, "hdfs_objects", no_library)

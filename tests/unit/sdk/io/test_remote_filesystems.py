@@ -40,7 +40,7 @@ def test_onelake_is_reached_as_its_own_service() -> None:
     assert settings["dfs_storage_authority"] == ".dfs.fabric.microsoft.com"
 
 
-@pytest.mark.parametrize("variable", ["AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_KEY"])
+@pytest.mark.parametrize("variable", ["AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_SAS_TOKEN"])
 def test_files_in_azure_are_reached_with_the_key_of_the_environment(
     variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
