@@ -36,9 +36,14 @@ def spark_errors(*others: type[Exception]) -> Errors:
     return (*others, PySparkException, ConnectionError, *bridge_errors())
 
 
+def is_unanswered(error: Exception) -> bool:
+    """Whether an error says that no server answers; a client of Spark Connect has tried for minutes then."""
+    return "RETRIES_EXCEEDED" in str(error) or isinstance(error, ConnectionError)
+
+
 def require_answer(error: Exception) -> None:
-    """Raise the error if it says that no server answers, which is no refusal: a client has tried for minutes."""
-    if "RETRIES_EXCEEDED" in str(error) or isinstance(error, ConnectionError):
+    """Raise the error if it says that no server answers, which is no refusal."""
+    if is_unanswered(error):
         raise error
 
 

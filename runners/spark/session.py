@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from headrace.runners.spark.cluster.cluster import DriverAddress, cluster_of
 from headrace.runners.spark.cluster.connect import give_up_at_exit
 from headrace.runners.spark.engine_settings import ask_for_settings, put_back
-from headrace.runners.spark.errors import SparkSetupError, reason, require_answer
+from headrace.runners.spark.errors import SparkSetupError, is_unanswered, reason, require_answer
 from headrace.runners.spark.releases import is_connect, version_numbers
 
 OLDEST_SPARK = (3, 5)
@@ -160,6 +160,11 @@ def engine_session(session: SparkSession) -> Iterator[SparkSession]:
         state.before = ask_for_settings(session)
     try:
         yield session
+    except Exception as error:
+        if is_unanswered(error):
+            # To put settings back would be tried for as long again.
+            state.before = {}
+        raise
     finally:
         state.runs -= 1
         if not state.runs:

@@ -351,8 +351,9 @@ def bound(topology: Topology, store: ObjectStorage, options: StreamOptions) -> T
     injectors = dict(topology.injectors)
     for stream, wanted in topology.injectors.items():
         if isinstance(wanted, DataFrameInjector):
-            assert isinstance(wanted.frame, DataFrame)
+            # Over Spark Connect 3.5 its class has no base in common with that of a session with a master.
+            frame = cast(DataFrame, wanted.frame)
             folder = f"{SOURCES}/{blake2b(stream.encode(), digest_size=8).hexdigest()}"
-            kind = StreamInjector(wanted.frame, store, folder, wanted, options) if wanted.frame.isStreaming else None
-            injectors[stream] = kind or FrameInjector(wanted.frame, store, folder, wanted)
+            kind = StreamInjector(frame, store, folder, wanted, options) if frame.isStreaming else None
+            injectors[stream] = kind or FrameInjector(frame, store, folder, wanted)
     return replace(topology, injectors=injectors)

@@ -32,11 +32,12 @@ def server(release: str, python: str = "") -> str:
 
 
 def found(python: str) -> str:
-    """An interpreter of a version such as 3.12: this one, one on the path or one of pyenv, else what uv finds."""
+    """An interpreter of a version such as 3.12: this one, one of pyenv or one on the path, else what uv finds."""
     if python == ".".join(map(str, sys.version_info[:2])):
         return sys.executable
     kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"{python}.*/bin/python"))
-    return shutil.which(f"python{python}") or (str(kept[-1]) if kept else python)
+    # A `python3.12` of pyenv on the path may be one that only says which versions have it.
+    return str(kept[-1]) if kept else shutil.which(f"python{python}") or python
 
 
 def databricks(release: str) -> str:
