@@ -22,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkConf
 from pyspark.errors import PySparkException
@@ -31,7 +32,7 @@ from headrace.runners.engine.driver.signals import FORKS
 from headrace.runners.spark.errors import SparkSetupError
 from headrace.runners.spark.java_gateway import JavaStartError, start_error, start_java
 from headrace.runners.spark.jvm_private import spark_home
-from headrace.runners.spark.releases import SESSION_SETTINGS
+from headrace.runners.spark.releases import SESSION_SETTINGS, version_numbers
 
 _FLAGS = {
     "--master": "spark.master",
@@ -43,7 +44,6 @@ _FLAGS = {
 _VARIABLES = {"MASTER": "spark.master", "SPARK_DRIVER_MEMORY": "spark.driver.memory"}
 """Environment variables that do."""
 _log = logging.getLogger(__name__)
-OLDEST_JAVA = 17
 _APT = "(Debian, Ubuntu: apt-get install default-jre-headless)"
 """It is new enough wherever Python is; no release of Java has a package in all releases of Debian."""
 _RETRIES = 4
@@ -134,18 +134,23 @@ def _driver_gib() -> int:
     return int(min(max(total // 4 // _GIB, 1), 8))
 
 
+def _oldest_java() -> int:
+    """The oldest Java on which the installed Spark runs: 17 since Spark 4; with Spark 3.5, 11 is the oldest tried."""
+    return 17 if version_numbers(pyspark.__version__) >= (4, 0) else 11
+
+
 def _require_java() -> None:
-    java = _java()
+    java, oldest = _java(), _oldest_java()
     if java is None:
         home = os.environ.get("JAVA_HOME")
         where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "there is no java on the PATH"
         raise SparkSetupError(
-            f"Spark needs Java {OLDEST_JAVA} or newer, but {where}; install one {_APT} or point JAVA_HOME at it"
+            f"Spark needs Java {oldest} or newer, but {where}; install one {_APT} or point JAVA_HOME at it"
         )
     version = _java_version(java)
-    if version is not None and version < OLDEST_JAVA:
+    if version is not None and version < oldest:
         raise SparkSetupError(
-            f"Spark needs Java {OLDEST_JAVA} or newer, but {java} is Java {version}; "
+            f"Spark needs Java {oldest} or newer, but {java} is Java {version}; "
             f"install a newer one {_APT} or point JAVA_HOME at it"
         )
 
