@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from heapq import heappop, heappush
 from pathlib import PurePath
+from posixpath import join
 from typing import TypeAlias
 
 MAGIC = re.compile(r"[*?\[]")
@@ -24,6 +25,11 @@ _Place: TypeAlias = tuple[int, bool]
 
 Places: TypeAlias = frozenset[_Place]
 """All places in a pattern at which the path of a folder may end."""
+
+
+def with_slashes(path: str) -> str:
+    """A path of this system as pyarrow and patterns write it, with slashes on Windows, too."""
+    return path if os.sep == "/" else path.replace(os.sep, "/")
 
 
 def expression(pattern: str) -> str:
@@ -136,7 +142,7 @@ def walked(
             continue
         known[real] = before | new
         try:
-            inner = [(os.path.join(path, name), name, is_link) for name, is_link in listed(path)]
+            inner = [(join(path, name), name, is_link) for name, is_link in listed(path)]
         except (FileNotFoundError, NotADirectoryError):
             continue
         for each, name, is_link in inner:

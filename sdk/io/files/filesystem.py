@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from os import PathLike
 from os.path import abspath
+from posixpath import join, split
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 import pyarrow as pa
@@ -29,7 +30,7 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.storage.credentials import without_secrets
 from headrace.lowlevel.storage.object_store import HADOOP_REMEDY, PlaceError, StoreError
 from headrace.lowlevel.storage.places import Use, is_url, refusal, understood_place
-from headrace.sdk.io.path_patterns import MAGIC, FolderPattern, Places, expression, walked
+from headrace.sdk.io.path_patterns import MAGIC, FolderPattern, Places, expression, walked, with_slashes
 from headrace.sdk.io.remote_filesystems import remote_filesystem, url_of
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def filesystem_of(path: str, patience: int = _PATIENCE) -> tuple[fs.FileSystem, 
     """
     path = _understood(path)
     if not is_url(path):
-        return fs.LocalFileSystem(), abspath(path)
+        return fs.LocalFileSystem(), with_slashes(abspath(path))
     with reaching(path, "opened"):
         return remote_filesystem(path, patience)
 
@@ -260,7 +261,7 @@ def absolute(path: str) -> str:
     ('s3://bucket/flights', '/flights')
     """
     path = _understood(path)
-    return path if is_url(path) else abspath(path)
+    return path if is_url(path) else with_slashes(abspath(path))
 
 
 def same_folder(path: str, other: str) -> bool:
@@ -329,7 +330,7 @@ class Search:
     def matches(self, folder: str, places: Places | None, name: str) -> bool:
         """Whether a file of a folder that is walked with these places matches."""
         if places is None:
-            return self.expression.fullmatch(os.path.join(folder, name)) is not None
+            return self.expression.fullmatch(join(folder, name)) is not None
         return self.below.matches(places, name)
 
 
@@ -424,7 +425,7 @@ class DirectoryListing:
     def forget(self, path: str) -> None:
         """Take the file for new when it is there again."""
         self._elsewhere.pop(path, None)
-        folder, name = os.path.split(path)
+        folder, name = split(path)
         if (known := self._folders.get(folder)) is not None:
             known.files.pop(name, None)
 
@@ -475,7 +476,7 @@ class DirectoryListing:
 
     def _examined(self, folder: str, name: str) -> MatchedFile | None:
         """The file; None if it is gone again."""
-        path = os.path.join(folder, name)
+        path = join(folder, name)
         try:
             path.encode()
         except UnicodeEncodeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ntpath
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.target import _has_name
+from headrace.sdk.io.files import file_naming, filesystem
+from headrace.sdk.windows import IntervalWindow
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -83,3 +86,20 @@ def test_the_letter_of_a_drive_is_no_module(monkeypatch: pytest.MonkeyPatch, tar
     monkeypatch.setattr("headrace.cli.target.os.sep", "\\")
     monkeypatch.setattr("headrace.cli.target.os.altsep", "/")
     assert _has_name(target) is named
+
+
+@pytest.mark.parametrize("pattern", [r"C:\data\in\*.txt", "C:/data/in/*.txt"])
+def test_paths_of_files_have_slashes(monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
+    monkeypatch.setattr("headrace.sdk.io.path_patterns.os.sep", "\\")
+    monkeypatch.setattr(filesystem, "abspath", ntpath.normpath)
+    search = filesystem.Search.of(pattern)
+    assert search.folder == "C:/data/in"
+    assert search.matches(search.folder, None, "a.txt") and not search.matches(search.folder, None, "a.csv")
+    assert filesystem.absolute(pattern) == "C:/data/in/*.txt"
+
+
+def test_names_of_windows_have_no_colons(monkeypatch: pytest.MonkeyPatch) -> None:
+    naming, window = file_naming.default_file_naming("sums"), IntervalWindow(0, 60)
+    assert naming(window, None, 0, 1, None, None) == "sums-1970-01-01T00:00:00-1970-01-01T00:01:00-00000-of-00001"
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert naming(window, None, 0, 1, None, None) == "sums-1970-01-01T00-00-00-1970-01-01T00-01-00-00000-of-00001"
