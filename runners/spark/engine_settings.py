@@ -57,13 +57,18 @@ _LARGE = "large epochs need more memory, or fail if a batch passes 2 GiB (then l
 
 
 def ask_for_settings(session: SparkSession) -> dict[str, str | None]:
-    """Set what the engine's jobs need; returns the settings that were changed, with their values before.
+    """Set what the engine's jobs need; returns the settings that were changed, with their values before."""
+    return ask_for(session, [*_SETTINGS, *_batch_settings(session)])
+
+
+def ask_for(session: SparkSession, settings: Iterable[EngineSetting]) -> dict[str, str | None]:
+    """Set what a session lets be set; returns the settings that were changed, with their values before.
 
     A refusal is no error: one warning names all settings that were refused, and what is lost.
     """
     before: dict[str, str | None] = {}
     refused = []
-    for setting in [*_SETTINGS, *_batch_settings(session)]:
+    for setting in settings:
         value = _value(session, setting.name)
         if value == setting.value:
             continue

@@ -141,7 +141,8 @@ class Connect:
 
     def cancel_all(self) -> None:
         """See `Cluster`."""
-        self.session.interruptAll()
+        with suppress(PySparkException):
+            self.session.interruptAll()
 
 
 def _stop(session: SparkSession) -> None:

@@ -42,6 +42,7 @@ from headrace.runners.spark.dataframe.staged_rows import (
     stage,
     write_list,
 )
+from headrace.runners.spark.engine_settings import EngineSetting, ask_for, put_back
 from headrace.runners.spark.errors import SparkSetupError
 from headrace.runners.spark.pyspark_private import log_no_callback_error
 from headrace.runners.spark.releases import is_connect
@@ -55,6 +56,9 @@ _QUERY_SECONDS = 1.0
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 # Spark's default starts a process for each file on a local disk.
 _QUICK_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_QUICK_FILES = EngineSetting(
+    _FILE_MANAGER, _QUICK_FILE_MANAGER, "each micro-batch of a streaming DataFrame takes longer"
+)
 
 
 class StreamError(HeadraceError, RuntimeError):
@@ -255,11 +259,11 @@ def _quick_files(session: SparkSession) -> Iterator[None]:
     if before or not cluster_of(session).knows_java_class(_QUICK_FILE_MANAGER):
         yield
         return
-    session.conf.set(_FILE_MANAGER, _QUICK_FILE_MANAGER)
+    changed = ask_for(session, [_QUICK_FILES])
     try:
         yield
     finally:
-        session.conf.unset(_FILE_MANAGER)
+        put_back(session, changed)
 
 
 class QueryProgress:

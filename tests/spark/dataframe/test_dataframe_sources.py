@@ -36,6 +36,7 @@ from headrace.runners.spark.dataframe.injectors import StreamError
 from headrace.runners.spark.dataframe.staged_rows import PieceSplit, RowRange, StagedPiece, cut, next_ranges
 from headrace.sdk.io.dataframe import DataFrameInjector
 from headrace.sdk.model.row import Row
+from tests.spark.refusing import refusing
 
 pytestmark = pytest.mark.spark
 
@@ -376,3 +377,15 @@ def test_a_place_that_spark_may_not_know_is_asked_for(spark: SparkSession, files
     )
     with pytest.raises(CheckpointError, match="stream_location"):
         injector.plan(injector.start(), 1, 1)
+
+
+def test_a_session_that_refuses_quicker_files(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    """The query starts with Spark's own way to write its progress."""
+    name = "spark.sql.streaming.checkpointFileManagerClass"
+    with refusing(spark, lambda wanted: wanted == name) as refused, injectors._quick_files(spark):
+        assert not spark.conf.get(name, "")
+    assert refused == [name]
+    assert "each micro-batch of a streaming DataFrame takes longer" in caplog.text
+    with injectors._quick_files(spark):
+        assert spark.conf.get(name, "")
+    assert not spark.conf.get(name, "")

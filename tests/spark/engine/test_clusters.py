@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -12,13 +13,17 @@ from pyspark.sql import functions as F
 
 from headrace.lowlevel import BoundedInjector, Computation, Context, Record, Topology
 from headrace.runners.engine.options import RunOptions
+from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
 from headrace.runners.spark.cluster.classic import Classic
 from headrace.runners.spark.cluster.cluster import Cluster
 from headrace.runners.spark.cluster.connect import Connect
 from headrace.runners.spark.engine_settings import CHUNKS_SETTING, ask_for_settings
+from headrace.runners.spark.jobs import epoch_job
 from headrace.runners.spark.session import driver_address, engine_sibling
+from tests.spark import lives
 from tests.spark.connectserver import needs_connect
+from tests.spark.faults.test_driver_killed import written
 from tests.spark.refusing import refusing
 
 pytestmark = pytest.mark.spark
@@ -47,6 +52,25 @@ def test_a_session_that_divides_tables_by_its_own_rule(spark: SparkSession) -> N
     frame = Classic(session).partitioned(pa.Table.from_batches(chunks))
     rows = frame.select("n", F.spark_partition_id().alias("at")).collect()
     assert [(row["at"], row["n"]) for row in rows] == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1)]
+
+
+def test_a_session_that_lets_no_setting_be_changed(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """Spark adapts the plans then, and divides tables by its own rule; results are those of a run in memory."""
+    out, expected = tmp_path / "out", tmp_path / "expected"
+    out.mkdir()
+    expected.mkdir()
+    monkeypatch.setattr(epoch_job, "_SMALL", 0)
+    session = spark.newSession()
+    for name in ("spark.sql.adaptive.enabled", "spark.sql.execution.arrow.useLargeVarTypes"):
+        session.conf.set(name, "true")
+    options = RunOptions(str(tmp_path / "place"), one_task_epochs=False, max_records_per_epoch=16)
+    with refusing(session, lambda name: True) as refused:
+        SparkRunner(session, intervals=2).run_topology(lives.topology(out), options)
+    assert len(refused) >= 8 and caplog.text.count("refuses") == 1
+    LocalRunner(intervals=2, parallelism=2).run_topology(lives.topology(expected), RunOptions(max_records_per_epoch=16))
+    assert written(out) == written(expected)
 
 
 @KINDS

@@ -11,26 +11,31 @@ from pyspark.sql import SparkSession
 
 from headrace.runners.spark.engine_settings import BYTES_SETTING, RECORDS_SETTING, ask_for_settings, put_back
 
+GONE = AnalysisException("[RETRIES_EXCEEDED] The maximum number of retries has been exceeded.")
 ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 class Conf:
     """The settings of a session that has some from the beginning, and refuses to change some."""
 
-    def __init__(self, values: dict[str, str], locked: set[str], hidden: bool = False, gone: bool = False) -> None:
+    def __init__(self, values: dict[str, str], locked: set[str], hidden: bool = False, gone: str = "") -> None:
         self.values, self._locked, self._hidden, self._gone = values, locked, hidden, gone
 
     def get(self, name: str, default: str | None) -> str | None:
-        if self._gone:
-            raise AnalysisException("[RETRIES_EXCEEDED] The maximum number of retries has been exceeded.")
+        if self._gone == "get":
+            raise GONE
         if self._hidden:
             raise AnalysisException(f"[CONFIG_NOT_AVAILABLE] Configuration {name} is not available.")
         return self.values.get(name, default)
 
     def isModifiable(self, name: str) -> bool:  # as Spark has it
+        if self._gone == "isModifiable":
+            raise GONE
         return name not in self._locked
 
     def set(self, name: str, value: str) -> None:
+        if self._gone == "set":
+            raise GONE
         if name in self._locked or "*" in self._locked:
             raise AnalysisException(f"[CANNOT_MODIFY_CONFIG] Cannot modify the value of {name}.\nMore of it.")
         self.values[name] = value
@@ -74,9 +79,10 @@ def test_everything_may_be_refused(caplog: pytest.LogCaptureFixture, hidden: boo
     assert "refuses 10 settings" in record.getMessage()
 
 
-def test_a_server_that_is_gone_is_no_refusal(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("call", ["get", "set", "isModifiable"])
+def test_a_server_that_is_gone_is_no_refusal(caplog: pytest.LogCaptureFixture, call: str) -> None:
     with pytest.raises(AnalysisException, match="RETRIES_EXCEEDED"):
-        ask(Conf({}, set(), gone=True))
+        ask(Conf({}, set(), gone=call))
     assert not caplog.records
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
 
 from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.runners.spark.jobs import executor_checks
 from headrace.runners.spark.jobs.executor_checks import Reached, complaint_of, reached
 
 NAME = "leases/00000000000000000001"
@@ -47,6 +49,15 @@ def test_no_place_for_state_stores(store: ObjectStore, monkeypatch: pytest.Monke
     monkeypatch.setenv("HEADRACE_STATE_STORES", str(tmp_path / "file"))
     said = complaint_of(reached(store, NAME), store, NAME)
     assert "no folder for state stores" in said and "spark.executorEnv.HEADRACE_STATE_STORES" in said
+
+
+def test_a_full_disk(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(dir: Path) -> None:
+        raise OSError(ENOSPC, "No space left on device", str(dir))
+
+    monkeypatch.setattr(executor_checks, "TemporaryFile", full)
+    said = complaint_of(reached(store, NAME), store, NAME)
+    assert "no folder for state stores: OSError: [Errno 28] No space left on device" in said
 
 
 def test_what_cannot_be_read_is_said_first(store: ObjectStore) -> None:
