@@ -1,5 +1,5 @@
-# Tried: with LocalRunner against a broker in memory, and by spark-submit with a master on one machine. Which flags the
-# platforms of this folder give it follows from their documentation.
+# Tried: with LocalRunner and by spark-submit on two executors of one machine, both against a broker in memory. How the
+# platforms of this folder call it follows from their documentation.
 """Clicks on each page in each minute, from Kafka to files of JSON: the program that all files of this folder start.
 
 `headrace run clicks.py` takes the function `pipeline`; `spark-submit clicks.py`, and platforms that have a session of

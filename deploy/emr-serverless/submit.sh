@@ -1,6 +1,7 @@
 #!/bin/sh
-# Tried: sh -n, and the arguments with Amazon's command line, without an account. No application has run it: the names of
-# settings, the mode of streaming jobs and how they are retried follow from Amazon's documentation.
+# Tried: sh -n, and its arguments by Amazon's command line, which took them, without an account. No application has
+# run it: the names of settings, the mode of streaming jobs and how they are retried follow from Amazon's
+# documentation.
 #
 # APPLICATION=… ROLE=arn:aws:iam::…:role/… BUCKET=… SERVERS=… sh submit.sh
 set -eu

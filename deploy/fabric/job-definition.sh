@@ -18,8 +18,10 @@ definition="{\"executableFile\": \"clicks.py\", \"language\": \"Python\", \"main
 
 encoded() { base64 | tr -d '\n'; }
 
+payload() { printf '{"path": "%s", "payloadType": "InlineBase64", "payload": "%s"}' "$1" "$2"; }
+settings=$(payload SparkJobDefinitionV1.json "$(printf %s "$definition" | encoded)")
+program=$(payload Main/clicks.py "$(encoded < "$(dirname "$0")/../clicks.py")")
+
 az rest --method post --resource https://api.fabric.microsoft.com \
   --url "https://api.fabric.microsoft.com/v1/workspaces/$WORKSPACE/sparkJobDefinitions" \
-  --body "{\"displayName\": \"clicks\", \"definition\": {\"format\": \"SparkJobDefinitionV2\", \"parts\": [
-    {\"path\": \"SparkJobDefinitionV1.json\", \"payloadType\": \"InlineBase64\", \"payload\": \"$(printf %s "$definition" | encoded)\"},
-    {\"path\": \"Main/clicks.py\", \"payloadType\": \"InlineBase64\", \"payload\": \"$(encoded < "$(dirname "$0")/../clicks.py")\"}]}}"
+  --body "{\"displayName\": \"clicks\", \"definition\": {\"format\": \"SparkJobDefinitionV2\", \"parts\": [$settings, $program]}}"
