@@ -74,7 +74,9 @@ def test_pipelines(server: str, tmp_path: Path) -> None:
     assert found["frames"] == [[1, at, "1"], [3, None, "3"], [5, at, "5"]]
     assert "step 'Divide' raised at 0" in found["error"] and "ZeroDivisionError" in found["error"]
     assert found["unchanged"]
-    assert found["bridge"] == []
+    if RELEASE != "3.5":
+        # Spark 3.5 has no package with the client alone, and the whole one imports Py4J by itself.
+        assert found["bridge"] == []
     assert "Traceback" not in ran.stderr and "WARNING" not in ran.stderr, ran.stderr
 
 
