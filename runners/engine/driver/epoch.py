@@ -10,7 +10,7 @@ from headrace.runners.engine.driver.delivery import Receipts, agreements, joined
 from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.driver.outcome import Outcome, gather
 from headrace.runners.engine.driver.planning import Plan
-from headrace.runners.engine.driver.progress import backlogs, summed
+from headrace.runners.engine.driver.progress import summed, with_backlogs
 from headrace.runners.engine.driver.running_topology import RunningTopology
 from headrace.runners.engine.executor import Executor
 from headrace.runners.engine.messages import EpochSpec, arrival, control_messages
@@ -95,7 +95,7 @@ def state_after(
         wall_timers=outcome.wall_timers,
         pending=outcome.pending + running.stragglers.unacknowledged(),
         counters=summed(state.counters, outcome.counters),
-        metrics=added(added(state.metrics, outcome.metrics), backlogs(plan.deliveries, spec.clock)),
+        metrics=with_backlogs(added(state.metrics, outcome.metrics), plan.deliveries, spec.clock),
         receipts=joined_receipts(receipts, outcome.receipts),
     )
 

@@ -150,17 +150,26 @@ def engine_metrics(
     return cells
 
 
-def backlogs(deliveries: Mapping[str, Delivery], clock: int) -> MetricValues:
-    """The metric `backlog` of the injectors that know it, of an epoch at this wall-clock time.
+def with_backlogs(metrics: MetricValues, deliveries: Mapping[str, Delivery], clock: int) -> MetricValues:
+    """Metrics with the `backlog` of the injectors that know it, for the commit of an epoch at this wall-clock time.
 
-    It is committed with the epoch, as no later reader of a commit can ask the source.
+    It is committed with the epoch, as no later reader of a commit can ask the source. An injector that does not tell
+    this time keeps its last one; that of an injector which the topology has no longer is left out.
 
-    >>> [cells] = backlogs({"clicks": Delivery([], 7, backlog=30), "files": Delivery([], 7)}, 5).values()
-    >>> [(metric.name, cell) for metric, cell in cells.items()]
-    [('backlog', GaugeCell(value=30, timestamp=5))]
+    >>> before = with_backlogs({}, {"clicks": Delivery([], 7, backlog=30), "old": Delivery([], 7, backlog=9)}, 5)
+    >>> after = with_backlogs(before, {"clicks": Delivery([], 8)}, 6)
+    >>> [(step, metric.name, cell) for step, cells in after.items() for metric, cell in cells.items()]
+    [('clicks', 'backlog', GaugeCell(value=30, timestamp=5))]
     """
-    known = {stream: delivery.backlog for stream, delivery in deliveries.items() if delivery.backlog is not None}
-    return {stream: {_metric("gauge", "backlog"): GaugeCell(size, clock)} for stream, size in known.items()}
+    name = _metric("gauge", "backlog")
+    kept: MetricValues = {
+        step: {metric: cell for metric, cell in cells.items() if step in deliveries or metric != name}
+        for step, cells in metrics.items()
+    }
+    for stream, delivery in deliveries.items():
+        if delivery.backlog is not None:
+            kept.setdefault(stream, {})[name] = GaugeCell(delivery.backlog, clock)
+    return kept
 
 
 def _metric_of(counter: str, is_injector: bool) -> str:
