@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from threading import Lock
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from headrace.lowlevel.storage.places import hidden
 
@@ -111,7 +112,7 @@ class Credentials:
             return
         try:
             self._last = self._asked()
-            _known_secrets.update(value for value in self._last.fields.values() if len(value) >= _LEAST_SECRET)
+            _known_secrets.update(value for value in _secrets(self._last) if len(value) >= _LEAST_SECRET)
         except HookError as error:
             if not serves:
                 raise
@@ -160,6 +161,15 @@ class Credentials:
 
     def _wrong(self, what: str) -> HookError:
         return HookError(f"the credentials of {self.place} cannot be had: {self.hook} {what}")
+
+
+def _secrets(credential: Credential) -> Iterator[str]:
+    """The values, and the signature in one of Azure, quoted and unquoted."""
+    yield from credential.fields.values()
+    for part in credential.fields.get("sas_token", "").split("&"):
+        name, _, value = part.partition("=")
+        if name == "sig":
+            yield from (value, unquote(value))
 
 
 _known_secrets: set[str] = set()

@@ -8,8 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import headrace as beam
+from headrace.cli.app import app
 from headrace.lowlevel import StepError
 from headrace.lowlevel.checkpoint import CheckpointView
 from headrace.lowlevel.storage import credentials
@@ -23,6 +25,7 @@ HOOK = "tests.rotating_keys:keys"
 LIFE = 1.2
 """Seconds."""
 NUMBERS = range(40)
+PROGRAM = "import headrace as beam\ndef pipeline(p): p | beam.Create([('a', 1)]) | beam.CombinePerKey(sum)\n"
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +60,24 @@ def test_keys_are_renewed_in_mid_run(s3: S3) -> None:
     check_sums(place)
     issued, refused = s3.key_use()
     assert issued[str(os.getpid())] >= 4 and refused == 0
+
+
+@pytest.mark.parametrize("command", ["inspect {}", "explain {program} --checkpoint={}"])
+def test_commands_ask_the_function_of_the_variable_and_show_no_key(
+    command: str, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, program = s3.new_place(), tmp_path / "summing.py"
+    program.write_text(PROGRAM)
+    monkeypatch.setenv("HEADRACE_CREDENTIALS", HOOK)
+    s3.ask_for_keys(60)
+    with beam.Pipeline("LocalRunner", argv=[f"--checkpoint={place}"]) as pipeline:
+        _ = pipeline | beam.Create([("a", 1)]) | beam.CombinePerKey(sum)
+    result = CliRunner().invoke(app, command.format(place, program=program).split())
+    assert result.exit_code == 0, result.stderr
+    assert "Sum" in result.output or "CombinePerKey" in result.output
+    for secret in ("secret-KEY", "token-KEY"):
+        assert secret not in result.output + result.stderr
+    assert s3.key_use()[1] == 0
 
 
 def test_a_function_that_fails_ends_the_run_and_nothing_is_lost(

@@ -57,7 +57,7 @@ EXCEPTIONS = {
     "guide/platforms/hosts.md": ["it needs docker", "it needs a cluster", "it needs a cluster"],
     "guide/platforms/kubernetes.md": ["it needs a cluster"],
     "guide/platforms/microsoft.md": ["it needs an account"],
-    "security.md": ["it needs an account"] * 2,
+    "security.md": ["it needs an account"] * 3,
     "spark-releases.md": ["it needs a server of Spark Connect"],
     "guide/from-bytewax.md": ["it needs Bytewax"],
     "guide/from-flink.md": ["it needs Apache Flink"],

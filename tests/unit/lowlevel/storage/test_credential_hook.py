@@ -199,6 +199,13 @@ def test_what_a_store_says_has_no_credentials(
     assert SECRET.encode() not in pickle.dumps(store)
 
 
+def test_the_signature_of_azure_is_hidden_in_any_spelling(clock: Clock, hook: types.ModuleType) -> None:
+    hook.keys = lambda _: {"sas_token": f"sv=2024&sig={SECRET}%2Bx%3D"}
+    Credentials("company_storage:keys", "az://data", clock).current()
+    for signature in (f"{SECRET}%2Bx%3D", f"{SECRET}+x="):
+        assert without_secrets(f"GET https://a/b?sv=1&sig={signature}: 403") == "GET https://a/b?sv=1&sig=***: 403"
+
+
 def test_a_process_uses_the_function_of_the_option_or_of_the_variable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
