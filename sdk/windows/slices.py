@@ -43,6 +43,9 @@ class Slices(Protocol):
     def starts(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
         """The start of the slice of each timestamp: int64, in the same order; `reaches` must be True."""
 
+    def ends(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The end of each slice, given its start: int64. `starts` are of timestamps that `reaches` is True for."""
+
     def code(self, start: int) -> bytes:
         """The code of a slice in lifted payloads: that of its window, or of an interval within its windows."""
 
@@ -139,6 +142,10 @@ class GlobalSlices:
         """See `Slices`."""
         return np.full(len(timestamps), MIN_TIMESTAMP, np.int64)
 
+    def ends(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Slices`."""
+        return np.full(len(starts), END_OF_GLOBAL_WINDOW, np.int64)
+
     def code(self, start: int) -> bytes:
         """See `Slices`."""
         return b""
@@ -167,6 +174,10 @@ class FixedSlices:
     def starts(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Slices`."""
         return window_start_array(timestamps, self._size, self._offset)
+
+    def ends(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Slices`."""
+        return np.minimum(starts + self._size, MAX_TIMESTAMP)
 
     def code(self, start: int) -> bytes:
         """See `Slices`."""
@@ -199,6 +210,11 @@ class SlidingSlices:
         """See `Slices`."""
         starts = window_start_array(timestamps, self._period, self._offset)
         return np.where(timestamps - starts < self._first, starts, starts + self._first)
+
+    def ends(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Slices`."""
+        begins = window_start_array(starts, self._period, self._offset)
+        return np.minimum(begins + np.where(starts == begins, self._first, self._period), MAX_TIMESTAMP)
 
     def code(self, start: int) -> bytes:
         """See `Slices`."""
@@ -236,6 +252,10 @@ class CalendarSlices:
     def starts(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Slices`."""
         return self._window_fn.bounds(timestamps)[0]
+
+    def ends(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Slices`."""
+        return self._window_fn.bounds(starts)[1]
 
     def code(self, start: int) -> bytes:
         """See `Slices`."""

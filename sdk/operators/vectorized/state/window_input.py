@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -11,19 +11,21 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import of_numbers
-from headrace.lowlevel.columnar.key_columns import Flags, Numbers, distinct_numbers
+from headrace.lowlevel.columnar.key_columns import Flags, Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.late_data import Dropped, is_closed
-from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.lowlevel.vectorized.blocks_by_key import key_hashes_of, keys_of, keys_of_records
 from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.combining.combine_buffer import Lifted
 from headrace.sdk.operators.grouping.window_assignment import LiftedNamespaces
 from headrace.sdk.operators.vectorized.state.window_table import END, FRESH, START, WindowTable, objects_of
-from headrace.sdk.windows import GlobalWindow, IntervalWindow
-from headrace.sdk.windows.window_namespace import WindowNamespace
+from headrace.sdk.windows import GlobalWindow, IntervalWindow, SlidingWindows, WindowFn
+from headrace.sdk.windows.slices import Slices
+from headrace.sdk.windows.standard_windows import window_start_array
+from headrace.sdk.windows.windowing import Windowing
 
 
 class Expanded(NamedTuple):
@@ -34,32 +36,30 @@ class Expanded(NamedTuple):
     starts: Numbers
     """Start of the window, microseconds UTC: int64."""
     ends: Numbers
-    """End of the window, microseconds UTC: int64; the windows of a row are in the order that `namespaces_of` gives."""
+    """End of the window, microseconds UTC: int64; the latest window of a row comes first."""
     is_last: Flags
     """Whether the window is the latest of the row's windows: bool."""
 
 
-def expanded(starts: Numbers, namespaces_of: Callable[[int], list[WindowNamespace]]) -> Expanded:
+def expanded(slices: Slices, starts: Numbers, window_fn: WindowFn) -> Expanded:
     """Repeat each row once for each of its windows.
 
     Args:
+        slices: Those that the rows were combined in.
         starts: Start of each row's slice, microseconds UTC: int64, in any order.
-        namespaces_of: Gives the windows that contain the slice with this start, the latest window first. The function
-            is called once for each distinct start; what it raises is passed on.
+        window_fn: If it is `SlidingWindows`, a slice is a part of several windows, else it is one.
     """
-    distinct, bucket = distinct_numbers(starts)
-    namespaces = [namespaces_of(start) for start in distinct.tolist()]
-    bounds = [(namespace.start, namespace.end) for windows in namespaces for namespace in windows]
-    begins, ends = np.array(bounds, np.int64).reshape(-1, 2).T
-    if len(ends) == len(distinct):
-        return Expanded(np.arange(len(starts)), begins[bucket], ends[bucket], np.ones(len(starts), np.bool_))
-    sizes = np.array(list(map(len, namespaces)), np.int64)
-    offsets = np.cumsum(sizes) - sizes
-    repeats = sizes[bucket]
-    indices = np.repeat(np.arange(len(starts)), repeats)
-    number = np.arange(len(indices)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-    places = offsets[bucket][indices] + number
-    return Expanded(indices, begins[places], ends[places], number == 0)
+    if not isinstance(window_fn, SlidingWindows):
+        is_last = np.ones(len(starts), np.bool_)
+        return Expanded(np.arange(len(starts)), np.maximum(starts, MIN_TIMESTAMP), slices.ends(starts), is_last)
+    size, period = window_fn.size.micros, window_fn.period.micros
+    latest = window_start_array(starts, period, window_fn.offset.micros)
+    counts = (latest - starts + size - 1) // period + 1
+    indices = np.repeat(np.arange(len(starts)), counts)
+    number = np.arange(len(indices)) - np.repeat(np.cumsum(counts) - counts, counts)
+    begins = latest[indices] - number * period
+    ends = np.minimum(begins + size, MAX_TIMESTAMP)
+    return Expanded(indices, np.maximum(begins, MIN_TIMESTAMP), ends, number == 0)
 
 
 class Arrivals(NamedTuple):
@@ -115,6 +115,7 @@ class Arrivals(NamedTuple):
 class ArrivalTables:
     """Converts lifted elements into lines of windows."""
 
+    windowing: Windowing
     namespaces: LiftedNamespaces
     reducers: Reducers
     one_pane: bool
@@ -141,9 +142,7 @@ class ArrivalTables:
     def _of_columns(self, block: ColumnBlock, shape: Lifted) -> tuple[WindowTable, Numbers]:
         table = block.batch.table
         key_hashes, keys = keys_of_records(block)
-        indices, starts, ends, is_last = expanded(
-            shape.starts(table), lambda start: self.namespaces.of(shape.slices.code(start))
-        )
+        indices, starts, ends, is_last = expanded(shape.slices, shape.starts(table), self.windowing.window_fn)
         counts = shape.counts(table)[indices]
         columns = [key_hashes, keys, *shape.kept(table)]
         if len(indices) > table.num_rows:
