@@ -18,6 +18,7 @@ import cloudpickle
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from headrace.lowlevel.class_lookup import loading_program
 from headrace.lowlevel.storage import object_names
 from headrace.lowlevel.storage.object_store import ObjectStorage
 from headrace.lowlevel.storage.signed_store import carried
@@ -53,8 +54,17 @@ class _Reach:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             continue
-        found = reached(cast(ObjectStorage, cloudpickle.loads(self.store)), self.name)
+        found = self._reached()
         yield from batches_of([(0, DRIVER, MessageKind.REPORT, pack(tuple(found)))])
+
+    def _reached(self) -> Reached:
+        try:
+            # A store may ask a function of the program for credentials.
+            with loading_program():
+                store: ObjectStorage = cloudpickle.loads(self.store)
+        except Exception as error:
+            return Reached(None, _words(error))
+        return reached(store, self.name)
 
 
 def reached(store: ObjectStorage, name: str) -> Reached:

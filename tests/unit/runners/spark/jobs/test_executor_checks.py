@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from errno import ENOSPC
 from pathlib import Path
+from typing import cast
 
+import cloudpickle
 import pytest
 
 from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.runners.engine.messages import unpack
 from headrace.runners.spark.jobs import executor_checks
 from headrace.runners.spark.jobs.executor_checks import Reached, complaint_of, reached
+from headrace.runners.spark.jobs.stage_function import messages_of
 
 NAME = "leases/00000000000000000001"
 
@@ -49,6 +53,21 @@ def test_no_place_for_state_stores(store: ObjectStore, monkeypatch: pytest.Monke
     monkeypatch.setenv("HEADRACE_STATE_STORES", str(tmp_path / "file"))
     said = complaint_of(reached(store, NAME), store, NAME)
     assert "no folder for state stores" in said and "spark.executorEnv.HEADRACE_STATE_STORES" in said
+
+
+class Unloadable:
+    """A store that cannot be made in another process, as one whose function for credentials is not there."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return getattr, (object(), "keys")  # type: ignore[return-value]  # an error where it is unpickled
+
+
+def test_a_store_that_another_process_cannot_open(store: ObjectStore) -> None:
+    look = executor_checks._Reach(cloudpickle.dumps(Unloadable()), NAME)
+    (message,) = messages_of(look(iter(())))
+    found = Reached(*cast("tuple[None, str, str]", unpack(message[3])))
+    assert "the executors cannot read the checkpoint" in complaint_of(found, store, NAME)
+    assert "AttributeError: 'object' object has no attribute 'keys'" in found.unreadable
 
 
 def test_a_full_disk(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
