@@ -65,13 +65,25 @@ def runs_of_stretches(rows: pa.Array, starts: Numbers, ends: Numbers) -> Runs:
     keys = numbered([rows])
     order = order_in_groups(keys, starts)
     keys = keys[order]
-    distinct, ranks = distinct_numbers(ends)
-    # The greatest end so far within each key: the numbers of a key are all above those of the keys before it.
-    base = keys * max(1, len(distinct))
-    reached = distinct[np.maximum.accumulate(base + ranks[order]) - base]
+    reached = _greatest_so_far(keys, ends[order])
     begins = np.ones(len(order), np.bool_)
     begins[1:] = (keys[1:] != keys[:-1]) | (starts[order][1:] >= reached[:-1])
     return _runs(order, begins)
+
+
+def _greatest_so_far(keys: Numbers, numbers: Numbers) -> Numbers:
+    """The greatest number among each row and the rows of its key before it; keys are ascending, from 0."""
+    if not len(keys):
+        return numbers
+    least = int(numbers.min())
+    span = int(numbers.max()) - least + 1
+    # Those of a key are all above those of the keys before it.
+    if span * (int(keys[-1]) + 1) < 1 << 63:
+        base = keys * span - least
+        return np.maximum.accumulate(base + numbers) - base
+    distinct, ranks = distinct_numbers(numbers)
+    base = keys * len(distinct)
+    return distinct[np.maximum.accumulate(base + ranks) - base]
 
 
 def _runs(order: Numbers, begins: Flags) -> Runs:
