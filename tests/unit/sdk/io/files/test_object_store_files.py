@@ -9,6 +9,7 @@ import headrace as beam
 from headrace.lowlevel import StepError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
+from headrace.testing.util import assert_that, equal_to
 from tests.s3 import S3
 from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne
 
@@ -53,3 +54,20 @@ def test_a_reader_who_takes_files_away(s3: S3, tmp_path) -> None:
     system.delete_file(f"{path}/{taken}")
     run(place, [*"abcd"], tmp_path / "state", if_exists="append")
     assert sorted(files(place).values()) == [*"abd"]
+
+
+NAMES = ["a b.csv", "c[1].csv", "100%.csv", "ü.csv", "q?x.csv"]
+
+
+def test_files_of_any_name_are_found_and_opened_also_under_the_name_that_hadoop_has_for_the_store(s3: S3) -> None:
+    place = s3.new_place()
+    system, path = fs.FileSystem.from_uri(place)
+    for name in NAMES:
+        with system.open_output_stream(f"{path}/in/{name}") as file:
+            file.write(f"{name}\n".encode())
+    hadoop = place.replace("s3://", "s3a://")
+    with beam.Pipeline("LocalRunner", PipelineOptions([f"--checkpoint={hadoop}/state"])) as pipeline:
+        pipeline | beam.io.ReadFromText(f"{hadoop}/in/*.csv") | beam.io.WriteToText(f"{hadoop}/out/x")
+    assert sorted(line for text in files(f"{place}/out").values() for line in text.split("\n")) == sorted(NAMES)
+    with beam.Pipeline("LocalRunner") as pipeline:
+        assert_that(pipeline | beam.io.ReadFromText(f"{place}/in/[ac]*.csv"), equal_to(["a b.csv", "c[1].csv"]))
