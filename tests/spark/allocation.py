@@ -26,7 +26,7 @@ from tests.spark.lives import write
 KEYS = 8
 PHASES = {"large": 2, "small": 1, "none": 0, "large again": 2}
 """The phases, and the number of executors at which each ends."""
-_SECONDS_OF_PHASE = 120.0
+_SECONDS_OF_PHASE = 240.0
 """After which a phase ends anyway; executors start and end in seconds, but not on a busy machine."""
 _SMALL_EPOCHS = 20
 """Small epochs at least, before and after one executor has gone."""
@@ -69,13 +69,15 @@ class Phases(BaseInjector):
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         number, now = cast(int, position), executors(self._session)
-        if self._is_over(now):
+        stays = any(thread.name == "headrace-resident" for thread in enumerate())
+        if self._is_over(now, stays):
             del self._left[0]
             self._epochs, self._since = 0, time.monotonic()
         if not self._left:
+            self._course.append(("end", splits, now, stays))
             return Delivery([], position, number, done=True)
         name, _ = self._left[0]
-        self._course.append((name, splits, now, any(thread.name == "headrace-resident" for thread in enumerate())))
+        self._course.append((name, splits, now, stays))
         if name == "none":
             return Delivery([], position, number, idle=True, quiet_seconds=0.5)
         self._epochs += 1
@@ -84,11 +86,11 @@ class Phases(BaseInjector):
         made = [Part(list(numbers[at * size : (at + 1) * size]), seconds) for at in range(parts)]
         return Delivery(made, numbers.stop, number)
 
-    def _is_over(self, executors: int) -> bool:
+    def _is_over(self, executors: int, stays: bool) -> bool:
         name, wanted = self._left[0]
         if name == "small" and executors > wanted:
             self._epochs = min(self._epochs, _SMALL_EPOCHS)
-        reached = executors == wanted and self._epochs >= (2 * _SMALL_EPOCHS if name == "small" else 0)
+        reached = executors == wanted and (name != "small" or (self._epochs >= 2 * _SMALL_EPOCHS and not stays))
         return reached or time.monotonic() > self._since + _SECONDS_OF_PHASE
 
 
