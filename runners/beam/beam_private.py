@@ -1,7 +1,7 @@
 """Undocumented parts of Apache Beam that `runners.beam` uses to run user code, one function for each; written for 2.77.
 
-At an upgrade of Beam, check each function here against the new sources, and run `./dev beam`. No other module of the
-runner uses a private name of Beam's, which `./dev lint` checks.
+It was tried with 2.74 and 2.76, too. At an upgrade of Beam, check each function here against the new sources, and run
+`./dev beam`. No other module of the runner uses a private name of Beam's, which `./dev lint` checks.
 """
 
 from __future__ import annotations
