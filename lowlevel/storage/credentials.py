@@ -125,32 +125,46 @@ class Credentials:
         function = self._function()
         try:
             answer = function(self.place)
-        except Exception as error:
-            text = without_secrets(hidden(f"{type(error).__name__}: {error!s:.300}"))
-            raise self._wrong(f"raised {text}; correct it, or what it asks") from None
-        if not isinstance(answer, Mapping):
+            given = dict(answer) if isinstance(answer, Mapping) else None
+        except (Exception, SystemExit) as error:
+            raise self._wrong(f"raised {_shown(error)}; correct it, or what it asks") from None
+        if given is None:
             raise self._wrong(f"returned a {type(answer).__name__}; {self._remedy()}")
-        fields = {name: value for name, value in answer.items() if name != _EXPIRY and value is not None}
+        ends = given.pop(_EXPIRY, None)
+        fields = {name: value for name, value in given.items() if value is not None}
         if frozenset(fields) not in KINDS[kind_of(self.place)] or not all(isinstance(v, str) for v in fields.values()):
             raise self._wrong(f"returned {sorted(map(str, fields)) or 'nothing'}; {self._remedy()}")
-        ends, now = answer.get(_EXPIRY), self.now()
-        if ends is not None and (not isinstance(ends, datetime) or ends.tzinfo is None):
+        if unfit := next((name for name, value in fields.items() if not is_fit(value)), None):
+            raise self._wrong(f"returned {unfit} {UNFIT}")
+        return Credential(fields, self._end(ends), self.now())
+
+    def _end(self, ends: object) -> datetime | None:
+        """The time in UTC at which credentials run out. Raises `HookError` for none that can be, or that is over."""
+        if ends is None:
+            return None
+        if not isinstance(ends, datetime) or ends.utcoffset() is None:
             raise self._wrong("returned an expires_at without a time zone; give a datetime in UTC, or None for no end")
-        if ends is not None and ends <= now:
+        if ends <= self.now():
             raise self._wrong(f"returned credentials that ran out at {ends.isoformat()}; have it ask for new ones")
-        return Credential(fields, ends and ends.astimezone(UTC), now)
+        try:
+            return ends.astimezone(UTC)
+        except OverflowError:
+            # Behind the last year that there is.
+            return None
 
     def _function(self) -> Callable[[str], object]:
         module, _, name = self.hook.partition(":")
         try:
             found: object = importlib.import_module(module)
+        except (Exception, SystemExit) as error:
+            raise self._wrong(
+                f"cannot be imported in this process ({_shown(error)}); send its module with the program"
+            ) from None
+        try:
             for part in name.split("."):
                 found = getattr(found, part)
-        except Exception as error:
-            text = f"{type(error).__name__}: {error!s:.300}"
-            raise self._wrong(
-                f"cannot be imported in this process ({text}); send its module with the program"
-            ) from None
+        except AttributeError as error:
+            raise self._wrong(f"is not there ({_shown(error)}); name a function of the module") from None
         if not callable(found):
             raise self._wrong("is no function; name one")
         return found
@@ -161,6 +175,27 @@ class Credentials:
 
     def _wrong(self, what: str) -> HookError:
         return HookError(f"the credentials of {self.place} cannot be had: {self.hook} {what}")
+
+
+UNFIT = "with a blank, a line break or no ASCII in it, or empty; return the text without it, such as text.strip()"
+"""What is wrong with a value that is not fit, and what to do."""
+_FIT = re.compile("[!-~]+")
+_LONGEST_TEXT = 300
+"""Characters of an error of the program that are shown."""
+
+
+def is_fit(value: str) -> bool:
+    r"""Whether text can be a credential: all stores send these in lines of HTTP.
+
+    >>> is_fit("wJalr/X+9="), is_fit("wJalr/X+9=\n"), is_fit("")
+    (True, False, False)
+    """
+    return _FIT.fullmatch(value) is not None
+
+
+def _shown(error: BaseException) -> str:
+    """Class and text of an error of the program, without credentials: hidden while they are whole, then shortened."""
+    return f"{type(error).__name__}: {without_secrets(hidden(str(error))):.{_LONGEST_TEXT}}"
 
 
 def _secrets(credential: Credential) -> Iterator[str]:
@@ -178,7 +213,8 @@ _known_secrets: set[str] = set()
 
 def without_secrets(text: str) -> str:
     """A text with `***` in place of all credentials that this process was given."""
-    for secret in _known_secrets:
+    # A copy, as other threads add to the set; the longest first, as one may be the beginning of another.
+    for secret in sorted(tuple(_known_secrets), key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
 
@@ -206,13 +242,13 @@ def hook_in_use() -> str | None:
     return _IN_USE["hook"] or os.environ.get(VARIABLE) or None
 
 
-def checked(hook: str) -> str:
-    """The import path. Raises ValueError for other text.
+def checked(hook: object) -> str:
+    """The import path. Raises ValueError for other text, and for a function itself, which other processes have not.
 
     >>> checked("company.storage:keys")
     'company.storage:keys'
     """
-    if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*", hook):
+    if not isinstance(hook, str) or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*", hook):
         raise ValueError(f"credentials is {hook!r}; name a function by module:function, such as company.storage:keys")
     return hook
 

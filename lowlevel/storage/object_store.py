@@ -26,6 +26,7 @@ from headrace.lowlevel.storage.credentials import (
     HookError,
     credentials_of,
     hook_in_use,
+    is_fit,
     without_secrets,
 )
 from headrace.lowlevel.storage.hdfs_objects import hdfs_objects
@@ -47,6 +48,7 @@ _FROM_ENVIRONMENT = (
     *("allow_http", "allow_invalid_certificates", "connect_timeout", "timeout", "user_agent"),
     *("proxy_url", "proxy_ca_certificate", "proxy_excludes"),
 )
+_KEYS_IN_HEADERS = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 _CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0
 """For how long a failed operation on a cloud store is retried, seconds; one request may take half of it."""
@@ -317,6 +319,8 @@ def _opened(place: str, patience: float, credentials: Credentials | None) -> obs
         return obstore.from_url(place)
     if scheme in HADOOP:
         return cast("obstore.ObjectStore", hdfs_objects(place, patience))
+    if scheme == "s3" and credentials is None:
+        _check_environment()
     options: dict[str, object] = {
         "connect_timeout": timedelta(seconds=min(_CONNECT_SECONDS, patience / 2)),
         "timeout": timedelta(seconds=patience / 2),
@@ -333,6 +337,13 @@ def _opened(place: str, patience: float, credentials: Credentials | None) -> obs
         retry_config={"retry_timeout": timedelta(seconds=patience)},
         **({} if credentials is None else {"credential_provider": cast("Any", credentials.for_obstore)}),
     )
+
+
+def _check_environment() -> None:
+    """Raises ValueError for keys of S3 that cannot be sent, at which obstore would panic."""
+    for name in _KEYS_IN_HEADERS:
+        if not is_fit(os.environ.get(name) or "none"):
+            raise ValueError(f"{name} in the environment has a blank, a line break or no ASCII in it; set it without")
 
 
 def _used(place: str) -> str:

@@ -167,6 +167,12 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(/?)")
 """The start of a URL, which may have lost a slash. One letter is a drive of Windows."""
 
 
+_NO_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+"""The start of a URL that has lost both slashes, if it is a known scheme."""
+_IN_FRONT = re.compile(r"(?![A-Za-z]:)[^/]*:/")
+"""A URL with something else in or before its scheme, such as a blank or a quotation mark."""
+
+
 def is_url(place: str) -> bool:
     """Whether a place is a URL and not a path.
 
@@ -202,6 +208,8 @@ def refusal(place: str, use: Use) -> str | None:
 def _read(place: str, use: Use) -> tuple[str, str | None]:
     """The spelling that is used, and why it cannot be."""
     if (url := _URL.match(place)) is None:
+        if (wrong := _misspelt(place)) is not None:
+            return place, wrong
         path = os.path.expanduser(place)
         return path, _no_links(path) if use is Use.CHECKPOINT else None
     name = url[1].lower()
@@ -222,6 +230,17 @@ def _read(place: str, use: Use) -> tuple[str, str | None]:
     return place, (f"{use.value} cannot be at {shown}, as {url[1]}:/{url[2]} is no place for that; use {instead}")
 
 
+def _misspelt(place: str) -> str | None:
+    """Why text that does not begin as a URL is one nevertheless, and no path; None for a path."""
+    shown = hidden(place)
+    folder = f"or ./{shown} for a folder of that name"
+    if (start := _NO_SLASH.match(place)) is not None and (scheme := SCHEMES.get(start[1].lower())) is not None:
+        return f"{shown} lacks two slashes: write {scheme.shown}, {folder}"
+    if _IN_FRONT.match(place) is not None:
+        return f"{shown!r} is no path, and does not begin with a scheme such as s3://: correct its start, {folder}"
+    return None
+
+
 def _file(place: str, use: Use) -> tuple[str, str | None]:
     """A URL `file:`: the path, and for files `file:///path` as it is, since checkpoints have the names of files."""
     rest = place[len("file:") :]
@@ -232,6 +251,8 @@ def _file(place: str, use: Use) -> tuple[str, str | None]:
         if host.lower() not in ("", "localhost"):
             reason = f"as {host} would be the name of a host; use {host}{path}, or file:///{host}{path}"
             return place, f"{use.value} cannot be at {place}, {reason}"
+        if not path:
+            return place, f"{use.value} cannot be at {place}, which names no folder; write {SCHEMES['file'].shown}"
         if use is Use.FILES:
             return f"file://{path}", None
     path = unquote(urlsplit(f"file://{path}").path)

@@ -18,6 +18,7 @@ from pyarrow import fs
 
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.sinks.sink import BaseSink
+from headrace.lowlevel.storage.places import hidden, is_url
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.columns.run_schema import RunSchema, lasting_schema
 from headrace.sdk.io.files.delivered_files import RunFiles, show_committed
@@ -92,6 +93,7 @@ class EpochFileSink(BaseSink):
             raise ValueError(f"if_exists is {if_exists!r:.200}; use one of {', '.join(get_args(IfExists))}")
         prefix = fspath(prefix)
         self._prefix = absolute(prefix + "part" if prefix.endswith("/") else prefix)
+        _check_end(prefix)
         _check_name(self._prefix.rpartition("/")[2], suffix)
         self._suffix = suffix
         self._writer = writer
@@ -424,6 +426,17 @@ class EpochFileSink(BaseSink):
             show_committed(self.output, self.columns, self._awaited)
             self._awaited.clear()
         _remove_hidden(self.output)
+
+
+def _check_end(prefix: str) -> None:
+    """Refuse a folder without a slash at its end, by its spelling: the names would begin with its own, beside it."""
+    path = prefix.partition("://")[2] if is_url(prefix) else prefix
+    is_root = "/" not in path and (is_url(prefix) or os.path.expanduser(path) != path)
+    if is_root or path.rpartition("/")[2] in (".", "..") or not path:
+        raise ValueError(
+            f"the place {hidden(prefix)!r} is a folder, and the files would be beside it; end it with / for names that "
+            f"begin with part, or give how names begin: {hidden(prefix) or '.'}/scores"
+        )
 
 
 def _check_name(beginning: str, end: object) -> None:

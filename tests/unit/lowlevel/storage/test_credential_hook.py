@@ -7,7 +7,8 @@ import pickle
 import sys
 import types
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,7 @@ from headrace.lowlevel.storage.credentials import (
     use,
     without_secrets,
 )
-from headrace.lowlevel.storage.object_store import ObjectStore, StoreError
+from headrace.lowlevel.storage.object_store import ObjectStore, PlaceError, StoreError
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SECRET = "wJalrXUtnFEMI"
@@ -119,6 +120,20 @@ def test_a_function_that_fails_is_asked_again_while_the_old_ones_serve(
         credentials.current()
 
 
+class _NoZone(tzinfo):
+    """A time zone that does not know its offset, as those of naive times."""
+
+    def utcoffset(self, _: datetime | None) -> None:
+        return None
+
+
+def _raises(text: str) -> Callable[[str], None]:
+    def keys(_: str) -> None:
+        raise ConnectionError(text)
+
+    return keys
+
+
 @pytest.mark.parametrize(
     ("place", "answer", "said"),
     [
@@ -142,6 +157,16 @@ def test_a_function_that_fails_is_asked_again_while_the_old_ones_serve(
             r"ran out at 2026-01-01T00:00:00\+00:00; ",
         ),
         ("gs://b", 7, r"is no function; name one"),
+        ("gs://b", lambda _: {"token": f"{SECRET}\n"}, r"returned token with a blank, a line break"),
+        ("gs://b", lambda _: {"token": ""}, r"returned token with a blank, .* or empty; return the text"),
+        (
+            "gs://b",
+            lambda _: {"token": SECRET, "expires_at": datetime(2099, 1, 1, tzinfo=_NoZone())},
+            r"without a time",
+        ),
+        ("gs://b", lambda _: sys.exit(SECRET[:3]), r"raised SystemExit: wJa; correct it"),
+        ("gs://b", lambda: None, r"raised TypeError: .* takes 0 positional arguments but 1 was given; correct it"),
+        ("gs://b", _raises(f"{'x' * 270} https://user:{SECRET}{'y' * 90}@vault"), r"x https://\*\*\*@vault; correct"),
     ],
 )
 def test_what_it_may_not_return_is_said_without_the_values(
@@ -176,6 +201,44 @@ def test_what_it_may_return(
     assert found.fields == {k: v for k, v in answer.items() if k != "expires_at" and v is not None}
     store = ObjectStore(f"{place}/folder", 0.2, "company_storage:keys")
     assert pickle.loads(pickle.dumps(store)).describe() == f"{place}/folder"
+
+
+def test_credentials_may_last_beyond_the_last_year(clock: Clock, hook: types.ModuleType) -> None:
+    hook.keys = lambda _: s3_keys(datetime.max.replace(tzinfo=timezone(timedelta(hours=-5))))
+    assert Credentials("company_storage:keys", "s3://b", clock).current().expires_at is None
+
+
+def test_the_error_of_a_module_shows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "failing_vault.py").write_text(f"raise OSError('https://user:{SECRET}@vault/keys is down')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(HookError, match=r"cannot be imported .*https://\*\*\*@vault/keys is down") as raised:
+        Credentials("failing_vault:keys", "s3://b").current()
+    assert SECRET not in str(raised.value)
+
+
+def test_a_name_that_the_module_has_not_is_said(hook: types.ModuleType) -> None:
+    with pytest.raises(HookError, match=r"company_storage:kees is not there .*; name a function of the module"):
+        Credentials("company_storage:kees", "s3://b").current()
+
+
+@pytest.mark.parametrize("given", [len, ["company:keys"], 5])
+def test_what_is_no_import_path_is_refused_by_name(given: object) -> None:
+    with pytest.raises(ValueError, match="name a function by module:function"):
+        checked(given)
+
+
+def test_keys_of_the_environment_that_cannot_be_sent_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SESSION_TOKEN", f"{SECRET}\n")
+    with pytest.raises(PlaceError, match="AWS_SESSION_TOKEN in the environment has a blank, a line break") as raised:
+        ObjectStore("s3://b/p", 0.2)
+    assert SECRET not in str(raised.value)
+
+
+def test_of_two_secrets_the_longer_is_hidden_as_a_whole(clock: Clock, hook: types.ModuleType) -> None:
+    for number in range(20):
+        hook.keys = lambda _, n=number: {"access_key_id": f"begin{n}", "secret_access_key": f"begin{n}-and-more"}
+        Credentials("company_storage:keys", "s3://b", clock).current()
+        assert without_secrets(f"of begin{number}-and-more") == "of ***"
 
 
 def test_the_error_of_a_store_names_function_place_and_remedy(hook: types.ModuleType) -> None:

@@ -44,6 +44,18 @@ REFUSED = {
         "as state would be the name of a host; use state/x, or file:///state/x",
         "files cannot be at file://state/x, as state",
     ),
+    "file://": ("names no folder; write file:///folder/…", "names no folder; write file:///folder/…"),
+    "file:x": ("lacks two slashes: write file:///folder/…", "lacks two slashes: write file:///folder/…"),
+    "s3:bucket/x": ("lacks two slashes: write s3://bucket/…, or ./s3:bucket/x", "or ./s3:bucket/x for a folder"),
+    "DBFS:x": ("lacks two slashes: write dbfs:/…", "lacks two slashes: write dbfs:/…"),
+    "memory:": ("lacks two slashes: write memory://", "lacks two slashes: write"),
+    " s3://bucket/x": ("' s3://bucket/x' is no path, and does not begin with a scheme", "correct its start"),
+    "'s3://bucket/x'": ("is no path, and does not begin with a scheme such as s3://", "correct its start"),
+    "s3 ://bucket/x": ("is no path, and does not begin with a scheme such as s3://", "correct its start"),
+    "s3\u200b://bucket/x": ("is no path, and does not begin with a scheme such as s3://", "correct its start"),
+    "a b:c/x": (None, None),
+    "./s3:bucket/x": (None, None),
+    "/data/s3:/x": (None, None),
     "/data/x": (None, None),
     "/Volumes/a/b/c": (None, None),
     "a:b": (None, None),
@@ -106,6 +118,14 @@ def test_a_place_has_one_checkpoint_under_all_its_names(
     monkeypatch.setattr("headrace.lowlevel.storage.object_store._opened", lambda place, *_: opened.append(place))
     assert {ObjectStore(place).describe() for place in spellings} == {ONE_PLACE[spellings]}
     assert set(opened) <= {ONE_PLACE[spellings]}
+
+
+@pytest.mark.parametrize("place", ["", ".", "..", "a/..", "~", "s3://bucket", "hdfs://host", "file:///data/."])
+def test_files_are_not_written_beside_a_folder(place: str) -> None:
+    """As names are put behind the text, those of `WriteToText(".")` would begin with the name of the folder."""
+    with pytest.raises(ValueError, match=r"is a folder, and the files would be beside it; end it with / for"):
+        beam.io.WriteToText(place)
+    beam.io.WriteToText(f"{place or '.'}/")
 
 
 def test_azure_containers_for_files_are_of_the_account_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
