@@ -217,7 +217,7 @@ MUTATIONS = (
     Mutation(
         "columns: the sum of nothing is None",
         "sdk/operators/combining/aggregates.py",
-        "            return kept.fill_null(0)\n",
+        "            return kept.fill_null(zero(kept.type))\n",
         "            return kept\n",
         (f"{_PROPERTIES}/groupings/test_column_types.py", "tests/transcripts -k closing_fires_always"),
     ),
