@@ -13,10 +13,14 @@ from urllib.parse import quote, unquote
 
 from pyarrow import fs
 
+from headrace.lowlevel.storage.places import hidden
+
 _OPTIONS = re.compile(r"\?(?=[A-Za-z_.]+=)")
 """The question mark before options of a file system; another one is a wildcard."""
 _IN_PATH = "/%!$&'()*+,;=:@~"
 """Characters of paths that Arrow takes unquoted, and the mark of those that are quoted."""
+_KEY = re.compile(r"://[^/@]+:[^/@]+@")
+"""The credentials in a URL."""
 HADOOP = "hdfs", "viewfs"
 """Schemes of Hadoop's file systems, whose host may be left out: Hadoop's own settings have it."""
 
@@ -29,6 +33,16 @@ def without_options(url: str) -> tuple[str, str]:
     """
     place, *options = _OPTIONS.split(url, maxsplit=1)
     return place, options[0] if options else ""
+
+
+def without_keys(pattern: str) -> str:
+    """A pattern or URL without credentials; question marks of it that are wildcards stay.
+
+    >>> without_keys("s3://AKIA:wJalr@bucket/a?.csv?secret_key=wJalr")
+    's3://…@bucket/a?.csv?secret_key=***'
+    """
+    place, options = without_options(pattern)
+    return _KEY.sub("://…@", place) + (hidden(f"x://x?{options}").removeprefix("x://x") if options else "")
 
 
 def arrow_filesystem(url: str, options: str = "") -> tuple[fs.FileSystem, str]:

@@ -223,16 +223,23 @@ def _read(place: str, use: Use) -> tuple[str, str | None]:
         takes = None if scheme.only_files and use is Use.CHECKPOINT else scheme.other
         if takes is not None and (other := takes(place)) is not None:
             return _read(other, use)
-    shown, instead = hidden(place), scheme.better(use)
+    shown, instead = _shown(place), scheme.better(use)
     if lost_slash:
         better = scheme.shown if use in scheme.uses else instead
         return place, f"{shown} lacks a slash: write {better}, or ./{shown} for a folder of that name"
     return place, (f"{use.value} cannot be at {shown}, as {url[1]}:/{url[2]} is no place for that; use {instead}")
 
 
+def _shown(place: str) -> str:
+    """A place without credentials, also one that is a URL but for its slashes."""
+    if (start := re.match(r"([^/]*?):(/?)(?!/)", place)) is None:
+        return hidden(place)
+    return hidden(f"{start[1]}://{place[start.end() :]}").replace("://", f":{start[2]}", 1)
+
+
 def _misspelt(place: str) -> str | None:
     """Why text that does not begin as a URL is one nevertheless, and no path; None for a path."""
-    shown = hidden(place)
+    shown = _shown(place)
     folder = f"or ./{shown} for a folder of that name"
     if (start := _NO_SLASH.match(place)) is not None and (scheme := SCHEMES.get(start[1].lower())) is not None:
         return f"{shown} lacks two slashes: write {scheme.shown}, {folder}"
@@ -249,10 +256,15 @@ def _file(place: str, use: Use) -> tuple[str, str | None]:
         host, slash, path = rest[2:].partition("/")
         path = slash + path
         if host.lower() not in ("", "localhost"):
-            reason = f"as {host} would be the name of a host; use {host}{path}, or file:///{host}{path}"
-            return place, f"{use.value} cannot be at {place}, {reason}"
+            shown = hidden(place)
+            rest = shown.partition("://")[2]
+            reason = f"as {rest.partition('/')[0]} would be the name of a host; use {rest}, or file:///{rest}"
+            return place, f"{use.value} cannot be at {shown}, {reason}"
         if not path:
-            return place, f"{use.value} cannot be at {place}, which names no folder; write {SCHEMES['file'].shown}"
+            return (
+                place,
+                f"{use.value} cannot be at {hidden(place)}, which names no folder; write {SCHEMES['file'].shown}",
+            )
         if use is Use.FILES:
             return f"file://{path}", None
     path = unquote(urlsplit(f"file://{path}").path)

@@ -17,6 +17,7 @@ from pyarrow import fs
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.storage.places import hidden
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.argument_checks import check_column_names, check_options, check_schema, require_package
 from headrace.sdk.io.arrow_changes import FILES, TAKEN, check_mode_by_key, contents, encoded_rows, net_rows, rows_of
@@ -239,7 +240,7 @@ def _unheeded(table: DeltaTable) -> str | None:
 
 
 def _unusable(place: str, error: Exception) -> DeltaError:
-    return DeltaError(f"{place} cannot be written as a Delta table; nothing has run: {reason(error)}")
+    return DeltaError(f"{hidden(place)} cannot be written as a Delta table; nothing has run: {reason(error)}")
 
 
 def _quoted(name: str) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.injectors.injector import Split
+from headrace.lowlevel.storage.places import hidden
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import DurationTypes
 from headrace.sdk.io.argument_checks import check_options, require_package
@@ -249,4 +250,4 @@ def _schema(log: DeltaLog, version: int | None, continuous: bool) -> pa.Schema:
         raise
     except Exception as error:
         what = "as a Delta table" if version is None else f"at version {version}"
-        raise DeltaError(f"{log.place} cannot be read {what}; nothing has run: {reason(error)}") from error
+        raise DeltaError(f"{hidden(log.place)} cannot be read {what}; nothing has run: {reason(error)}") from error

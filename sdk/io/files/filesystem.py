@@ -27,9 +27,10 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.errors import HeadraceError
+from headrace.lowlevel.storage.arrow_urls import without_keys
 from headrace.lowlevel.storage.credentials import without_secrets
 from headrace.lowlevel.storage.object_store import HADOOP_REMEDY, PlaceError, StoreError
-from headrace.lowlevel.storage.places import Use, is_url, refusal, understood_place
+from headrace.lowlevel.storage.places import Use, hidden, is_url, refusal, understood_place
 from headrace.sdk.io.path_patterns import MAGIC, FolderPattern, Places, expression, walked, with_slashes
 from headrace.sdk.io.remote_filesystems import remote_filesystem, url_of
 
@@ -115,8 +116,6 @@ _MIME_TYPES = {"bzip2": "x-bz2", "gzip": "x-gzip", "zstd": "zstd", "lzma": "lzma
 _ATTEMPTS = 10
 _LISTING, _PATIENCE = 5, 60
 """Seconds for which requests for lists of files, and other requests, are repeated (`gs://` only)."""
-_KEY = re.compile(r"://[^/@]+:[^/@]+@")
-"""The credentials in a URL."""
 _LONG = re.compile(r"\s+|error_info=.*", re.DOTALL)
 _LIBRARY = re.compile(r"Unable to load lib(jvm|hdfs)")
 _Opener = Callable[[object, str], AbstractContextManager[object]]
@@ -227,14 +226,15 @@ def reaching(pattern: str, what: str = "listed") -> Iterator[None]:
     except (OSError, pa.ArrowException) as error:
         if not is_url(pattern):
             raise
-        reason = without_secrets(_LONG.sub(" ", str(error)).strip()[:800])
+        told = _LONG.sub(" ", str(error)).strip()
+        reason = without_secrets(hidden(told))[:800]
         remedy = "check the network, the location and the credentials"
         if missing := _LIBRARY.match(reason):
             reason, remedy = missing[0], HADOOP_REMEDY
         raise ReachError(
-            f"{_KEY.sub('://…@', pattern)} cannot be {what}: {reason}; {remedy}, and start again; "
+            f"{without_keys(pattern)} cannot be {what}: {reason}; {remedy}, and start again; "
             "nothing has been read or written"
-        ) from error
+        ) from (error if told == hidden(told) else None)
 
 
 def denied(path: str, error: PermissionError) -> PermissionError:

@@ -11,7 +11,7 @@ import headrace as beam
 from headrace.lowlevel.storage import places
 from headrace.lowlevel.storage.object_store import ObjectStore, PlaceError
 from headrace.lowlevel.storage.places import SCHEMES, Use, refusal, understood_place
-from headrace.sdk.io.files.filesystem import absolute, filesystem_of
+from headrace.sdk.io.files.filesystem import ReachError, absolute, filesystem_of, reaching
 
 REFUSED = {
     "gs:/bucket/x": ("write gs://bucket/…, or ./gs:/bucket/x", "write gs://bucket/…, or ./gs:/bucket/x"),
@@ -126,6 +126,24 @@ def test_files_are_not_written_beside_a_folder(place: str) -> None:
     with pytest.raises(ValueError, match=r"is a folder, and the files would be beside it; end it with / for"):
         beam.io.WriteToText(place)
     beam.io.WriteToText(f"{place or '.'}/")
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["s3:/AKIA:{}@b/a", "s3:AKIA:{}@b/a", " s3://AKIA:{}@b/a", "file://user:{}@b/a", "s3:/b/a?sig={}", "ftp://u:{}@b"],
+)
+def test_what_is_refused_is_shown_without_credentials(place: str) -> None:
+    for use in Use:
+        said = refusal(place.format("wJalrXUtnFEMI"), use)
+        assert said is not None and "wJalr" not in said and "***" in said and "b" in said
+
+
+def test_a_file_system_that_cannot_be_reached_is_shown_without_a_signature() -> None:
+    signed = "https://a.blob.core.windows.net/c/a?.csv?sig=wJalrXUtnFEMI"
+    said = r"/c/a\?.csv\?sig=\*\*\* cannot be listed: no 'https://a/c\?sig=\*\*\*'"
+    with pytest.raises(ReachError, match=said) as raised, reaching(signed):
+        raise OSError("no 'https://a/c?sig=wJalrXUtnFEMI'")
+    assert raised.value.__cause__ is None, "the error of the file system shows it"
 
 
 def test_azure_containers_for_files_are_of_the_account_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
