@@ -17,9 +17,10 @@ from typing import cast
 import headrace
 from headrace.cli.ending import MisuseError, as_misuse
 from headrace.lowlevel.class_lookup import MainProgram, declare_main_program, loading_program
+from headrace.lowlevel.storage.credentials import checked
 from headrace.lowlevel.topology.topology import Topology
 from headrace.options.known_options import check_known
-from headrace.options.pipeline_options import PipelineOptions
+from headrace.options.pipeline_options import EngineOptions, PipelineOptions
 from headrace.sdk.pipeline.pipeline import Pipeline
 
 DEFAULT = "pipeline"
@@ -71,7 +72,10 @@ def _program_at(target: str, runner: str | None, flags: Sequence[str], waiting: 
         raise MisuseError(f"{where} has no {name!r}; {_offer(module, where)}")
     program = _program_of(value, target, runner, flags, waiting)
     with as_misuse(ValueError):
-        check_known(program.options if isinstance(program, Pipeline) else PipelineOptions(list(flags)))
+        options = program.options if isinstance(program, Pipeline) else PipelineOptions(list(flags))
+        check_known(options)
+        if (hook := options.view_as(EngineOptions).credentials) is not None:
+            checked(hook)
     if isinstance(program, Pipeline):
         program.runner = runner or program.runner
     return program

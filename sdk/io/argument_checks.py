@@ -8,7 +8,7 @@ from importlib import import_module
 import pyarrow as pa
 
 _PACKAGES = {
-    "confluent_kafka": "Kafka is read and written by confluent-kafka: pip install headrace[kafka]",
+    "confluent_kafka": "Kafka is read and written by confluent-kafka: pip install 'headrace[kafka]'",
     "deltalake": "Delta tables are read and written by deltalake: pip install 'headrace[delta]'",
     "fastavro": "Avro is read and written by fastavro: pip install 'headrace[avro]'",
     "pyiceberg.catalog": "Iceberg tables are read and written by pyiceberg: pip install 'headrace[iceberg]'",

@@ -264,7 +264,7 @@ class WriteToKafka(Write):
     """Writes pairs (key, value) or `KafkaRecord`s to a topic, with one transaction for each epoch.
 
     Readers with `isolation.level=read_committed` see each epoch once and whole, also after a crash. The records of an
-    epoch pass through its commit and the driver. Needs `pip install headrace[kafka]`.
+    epoch pass through its commit and the driver. Needs `pip install 'headrace[kafka]'`.
 
     >>> import headrace as beam
     >>> settings = {"bootstrap.servers": "broker:9092", "transactional.id": "sums"}

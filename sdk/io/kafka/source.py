@@ -149,7 +149,7 @@ class ReadFromKafka(TolerantSource):
 
     The driver plans ranges of offsets, which tasks read. The watermark of a partition is `max_delay` behind the
     greatest timestamp read in it up to the epoch before; the watermark of the source is the least of these. Needs
-    `pip install headrace[kafka]`. `with_exception_handling` sets records apart for which a deserializer or timestamp
+    `pip install 'headrace[kafka]'`. `with_exception_handling` sets records apart for which a deserializer or timestamp
     policy fails, as `KafkaRecord`s with bytes and with their timestamps in Kafka.
 
     >>> import headrace as beam

@@ -6,6 +6,7 @@ import logging
 import pickle
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -114,3 +115,13 @@ def test_what_carries_no_key_is_shown_as_it_is() -> None:
         "see https://host:443/x, or (memory://).",
     ):
         assert hidden(text) == text
+
+
+@pytest.mark.parametrize("command", ["run", "explain"])
+@pytest.mark.parametrize("hook", ["", "company.storage", "company.storage:keys()"])
+def test_what_is_no_function_is_said_at_the_command_line(command: str, hook: str, tmp_path: Path) -> None:
+    program = tmp_path / "with_wrong_keys.py"
+    program.write_text("import headrace as beam\ndef pipeline(p): p | beam.Create([1])\n")
+    result = CliRunner().invoke(app, [command, str(program), "--runner=LocalRunner", f"--credentials={hook}"])
+    assert result.exit_code == 2 and "Traceback" not in result.output
+    assert f"credentials is {hook!r}; name a function by module:function" in result.output
