@@ -45,7 +45,7 @@ _OLD_NS = 3_600 * 10**9
 """Age at which an unfinished write has no writer any more, nanoseconds."""
 
 
-class Read(NamedTuple):
+class ObjectBytes(NamedTuple):
     """The contents of an object, in the form of obstore."""
 
     data: bytes
@@ -73,15 +73,15 @@ class HdfsObjects:
         """Folders that this process knows to exist."""
         self._deletes = count(1)
 
-    def get(self, path: str) -> Read:
+    def get(self, path: str) -> ObjectBytes:
         """Read an object. Raises OSError, `FileNotFoundError` if there is none."""
         return self._repeated(lambda: self._got(path))
 
-    def _got(self, path: str) -> Read:
+    def _got(self, path: str) -> ObjectBytes:
         final = self._file(path)
         is_folder = self._kind(final) == fs.FileType.Directory
         with self._files.open_input_file(f"{final}/{OBJECT}" if is_folder else final) as file:
-            return Read(file.read())
+            return ObjectBytes(file.read())
 
     def put(self, path: str, data: bytes, mode: str = "overwrite") -> None:
         """Write an object; with mode "create" raises `AlreadyExistsError` if the name is taken. Raises OSError."""

@@ -31,6 +31,7 @@ from headrace.runners.spark.pyspark_private import arrow_schema, spark_schema
 SESSION_SETTINGS = {"spark.python.worker.faulthandler.enabled": "true"}
 """Settings for a session that headrace makes; newer releases have them for each session."""
 _MASK = 0xFFFFFFFF
+_CHUNK, _ROW = "headrace_chunk", "headrace_row"
 
 
 def collected(plan: DataFrame) -> list[pa.RecordBatch]:
@@ -153,3 +154,19 @@ def _without_shift(value: int, bits: int) -> int:
 def _rotated(value: int, bits: int) -> int:
     """Rotate 32 bits to the left."""
     return (value << bits | value >> (32 - bits)) & _MASK
+
+
+def numbered_chunks(session: SparkSession, table: pa.Table) -> DataFrame:
+    """Return the rows of a table as a DataFrame with a partition for each chunk, in the order of the chunks.
+
+    Rows say where they go, for a session that divides rows by a rule of its own: over Spark Connect, or where the
+    setting by which each chunk becomes a partition is refused (`CHUNKS_SETTING` in `engine_settings`).
+    """
+    batches = table.to_batches()
+    chunks = [number for number, batch in enumerate(batches) for _ in range(len(batch))]
+    numbered = table.append_column(_CHUNK, pa.array(chunks, pa.int32()))
+    numbered = numbered.append_column(_ROW, pa.array(range(len(table)), pa.int32()))
+    frame = frame_of(session, numbered)
+    # One partition needs no shuffle.
+    frame = frame.coalesce(1) if len(batches) == 1 else placed(frame, len(batches), _CHUNK)
+    return frame.sortWithinPartitions(_ROW).select(*table.column_names)

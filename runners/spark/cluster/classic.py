@@ -14,7 +14,6 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.runners.spark.cluster.chunks import numbered_chunks
 from headrace.runners.spark.engine_settings import CHUNKS_SETTING
 from headrace.runners.spark.errors import java_gone
 from headrace.runners.spark.jvm_private import (
@@ -31,7 +30,7 @@ from headrace.runners.spark.jvm_private import (
     worker_environment,
     worker_python,
 )
-from headrace.runners.spark.releases import frame_of
+from headrace.runners.spark.releases import frame_of, numbered_chunks
 
 _DESCRIPTION = "spark.job.description"
 

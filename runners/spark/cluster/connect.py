@@ -24,8 +24,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.runners.spark.cluster.chunks import numbered_chunks
-from headrace.runners.spark.releases import sibling
+from headrace.runners.spark.releases import numbered_chunks, sibling
 
 _RANGE = 1 << 16
 """Numbers in a DataFrame that Spark divides by its own rule, which is into as many partitions as tasks run at once."""

@@ -26,8 +26,7 @@ from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_assignment import LiftedNamespaces
-from headrace.sdk.operators.vectorized.pane_output import PaneOutput
-from headrace.sdk.operators.vectorized.shown_panes import ShownPanes
+from headrace.sdk.operators.vectorized.pane_output import PaneOutput, ShownPanes
 from headrace.sdk.operators.vectorized.state.segment_formats import PartFormat, WakeFormat, WindowFormat
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_input import Arrivals, ArrivalTables, drop_late
