@@ -222,7 +222,7 @@ class EpochFileSink(BaseSink):
         """
         if self._columns is None or self._columns.stated is not None:
             return [*receipts]
-        decoded = [Receipt.decode(receipt, epoch) for receipt in receipts]
+        decoded = self._decoded(epoch, receipts)
         found = [decoded_schema(part.columns) for receipt in decoded for part in receipt.parts]
         schema = self._columns.settled(found)
         assert schema is not None, "every part tells its columns"
@@ -262,7 +262,7 @@ class EpochFileSink(BaseSink):
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """On the driver: give the parts of a committed epoch their names, hidden or not, and clean up."""
-        decoded = [Receipt.decode(receipt, epoch) for receipt in receipts]
+        decoded = self._decoded(epoch, receipts)
         first = self._delivered is None and self._repeatable
         self._run.committed(decoded, self.output_name)
         if first:
@@ -278,6 +278,11 @@ class EpochFileSink(BaseSink):
             self._run.count_hidden(self.output, self.columns)
         if self.at_end or any(receipt.parts or receipt.replaced for receipt in decoded):
             self._clean(epoch)
+
+    def _decoded(self, epoch: int, receipts: Sequence[bytes]) -> list[Receipt]:
+        name, old = self.output_name, OutputName.of_first_release(self._prefix, self._suffix)
+        decoded = [Receipt.decode(receipt, epoch) for receipt in receipts]
+        return [replace(receipt, output=name) if receipt.output == old else receipt for receipt in decoded]
 
     def _refuse_later(self, epoch: int, receipts: Sequence[Receipt]) -> None:
         """Raise `FileExistsError` if there are files of later epochs than the one with which a run goes on."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.storage.places import AzurePlace
 from headrace.sdk.io.files.filesystem import absolute, filesystem_of, no_folder, without_links
 from headrace.sdk.io.remote_filesystems import prefix_of
 
@@ -112,7 +113,16 @@ class OutputName(NamedTuple):
 
         >>> OutputName.of("s3://key:secret@bucket/sums?region=eu-west-1", ".txt").prefix
         's3://bucket/sums'
+        >>> OutputName.of("abfss://data@sales.dfs.core.windows.net/sums", ".txt").prefix
+        'abfss://data@sales.dfs.core.windows.net/sums'
         """
+        if AzurePlace.of(prefix) is not None:
+            return cls(prefix.partition("?")[0], suffix)
+        return cls.of_first_release(prefix, suffix)
+
+    @classmethod
+    def of_first_release(cls, prefix: str, suffix: str) -> OutputName:
+        """The name in receipts of 0.1.0, which left out the container of Azure as it does users."""
         url = _URL.match(prefix)
         return cls(prefix if url is None else "".join(url.groups()), suffix)
 

@@ -172,3 +172,16 @@ class TestTwoSteps:
         self.write(WriteToFiles(tmp_path), WriteToFiles(tmp_path), FixedWindows(5))
         for kind in ("random", "destinations", "own"):
             self.write(SINKS[kind](tmp_path), SINKS[kind](tmp_path))
+
+
+def test_containers_of_one_account_are_two_places() -> None:
+    """Also in receipts: those of 0.1.0, which left the container out, are of the sink that reads them."""
+    from headrace.sdk.io.files.output_files import OutputName, Receipt
+
+    urls = [f"abfss://{name}@account.dfs.core.windows.net/out" for name in ("sales", "stock")]
+    first, second = (OutputName.of(url, "") for url in urls)
+    assert not first.clashes(second) and first.clashes(OutputName.of(urls[0], ""))
+    sink = beam.io.WriteToText(urls[0])._files
+    old = OutputName("abfss://account.dfs.core.windows.net/out", "")
+    decoded = sink._decoded(1, [Receipt(name).encode() for name in (old, first, second)])
+    assert [receipt.output for receipt in decoded] == [first, first, second]
