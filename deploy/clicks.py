@@ -29,7 +29,7 @@ class ClickOptions(PipelineOptions):
         parser.add_argument("--topic", default="clicks", help="the topic of clicks")
         parser.add_argument("--output", default="counts", help="folder and beginning of the names of the files")
         parser.add_argument("--bounded", action="store_true", help="end with the clicks that are there now")
-        parser.add_argument("--metrics", default="", help="[HOST:]PORT for Prometheus, where main is called")
+        parser.add_argument("--metrics", default="", help="[HOST:]PORT, as --prometheus of `headrace run`")
 
 
 def minute(pair: tuple[str, int], window=beam.DoFn.WindowParam) -> dict[str, object]:

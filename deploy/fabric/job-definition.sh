@@ -2,15 +2,17 @@
 # Tried: sh -n, and that the definition is JSON. No workspace has run it: the interface and the fields of a Spark job
 # definition follow from Microsoft's documentation. Retries of a job without an end are set in the item's settings.
 #
-# WORKSPACE=… ENVIRONMENT=… LAKEHOUSE=… SERVERS=… CHECKPOINT=az://… sh job-definition.sh
+# WORKSPACE=… ENVIRONMENT=… LAKEHOUSE=… SERVERS=… CHECKPOINT=abfss://… sh job-definition.sh
+# CREDENTIALS=module:function names a function that gives keys of the storage; its module is in the environment.
 set -eu
 
 : "${WORKSPACE:?id of the workspace}" "${ENVIRONMENT:?id of the environment with environment.yml}"
 : "${LAKEHOUSE:?id of a lakehouse, which a job definition must have}"
 : "${SERVERS:?bootstrap servers of Kafka}"
-: "${CHECKPOINT:?object storage that driver and executors reach, such as az://container/clicks}"
+: "${CHECKPOINT:?object storage that driver and executors reach, such as abfss://container@account…/clicks}"
 
 arguments="--checkpoint=$CHECKPOINT --servers=$SERVERS --output=${OUTPUT:-$CHECKPOINT-counts/clicks}"
+arguments="$arguments${CREDENTIALS:+ --credentials=$CREDENTIALS}"
 definition="{\"executableFile\": \"clicks.py\", \"language\": \"Python\", \"mainClass\": \"\",
  \"commandLineArguments\": \"$arguments\", \"defaultLakehouseArtifactId\": \"$LAKEHOUSE\",
  \"additionalLakehouseIds\": [], \"additionalLibraryUris\": [], \"retryPolicy\": null,

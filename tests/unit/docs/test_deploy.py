@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -26,10 +27,12 @@ from tests.pages import DOCS, ROOT
 from tests.unit.docs.test_metrics_page import served
 
 DEPLOY = ROOT / "deploy"
-FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file() and path.name != "README.md")
+FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix not in (".md", ".whl"))
 SCRIPTS = [path for path in FILES if path.suffix == ".sh"]
 DOCKERFILES = [path for path in FILES if path.name == "Dockerfile"]
 YAML = [path for path in FILES if path.suffix in (".yaml", ".yml")]
+WHEEL = "headrace-*.whl"
+"""What `pip wheel` makes in the folder, and git ignores."""
 SECONDS_TO_END = 25
 """The longest that a run takes to end after SIGTERM, which supervisors must wait for."""
 _INSTRUCTIONS = {"ARG", "FROM", "USER", "SHELL", "COPY", "RUN", "ENV", "ENTRYPOINT"}
@@ -94,6 +97,13 @@ def commands() -> dict[str, tuple[list[str], bool]]:
         # From the checkpoint on these are arguments of the program.
         (line,) = [line for line in text.splitlines() if "--checkpoint=" in line]
         found[str(path.relative_to(DEPLOY))] = (re.findall(r'--\w+="?[^\s",\\]+', line), False)
+    return found
+
+
+def packages(extra: str = "") -> list[str]:
+    """The packages of an extra of headrace, or those that it always needs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found: list[str] = project["optional-dependencies"][extra] if extra else project["dependencies"]
     return found
 
 
@@ -176,6 +186,41 @@ def test_the_application_has_what_the_operator_needs_and_python_memory() -> None
     assert [port["containerPort"] for port in spec["driver"]["ports"]] == [int(metrics)]
 
 
+def test_spark_submit_on_kubernetes_has_the_settings_of_the_application() -> None:
+    lines = (DEPLOY / "kubernetes/submit.conf").read_text(encoding="utf-8").splitlines()
+    conf = dict(line.split() for line in lines if line and not line.startswith("#"))
+    spec = load("kubernetes/spark-application.yaml")["spec"]
+    assert {name: conf[name] for name in spec["sparkConf"]} == spec["sparkConf"]
+    assert conf["spark.kubernetes.container.image"] == spec["image"]
+    account = conf["spark.kubernetes.authenticate.driver.serviceAccountName"]
+    assert account == spec["driver"]["serviceAccount"]
+    (volume,) = spec["volumes"]
+    for part in ("driver", "executor"):
+        pod = spec[part]
+        for name in ("cores", "memory", "memoryOverhead"):
+            assert conf[f"spark.{part}.{name}"] == str(pod[name])
+        mounted = f"spark.kubernetes.{part}.volumes.emptyDir.{volume['name']}"
+        assert conf[f"{mounted}.mount.path"] == pod["volumeMounts"][0]["mountPath"]
+        assert conf[f"{mounted}.options.sizeLimit"] == volume["emptyDir"]["sizeLimit"]
+    assert conf["spark.kubernetes.driverEnv.TMPDIR"] == conf["spark.executorEnv.TMPDIR"]
+    assert conf["spark.executorEnv.TMPDIR"] == spec["executor"]["env"][0]["value"]
+    page = (DOCS / "guide/platforms/kubernetes.md").read_text(encoding="utf-8")
+    assert {spec["mainApplicationFile"], *spec["arguments"]} <= set(page[page.index("spark-submit --master") :].split())
+    secret = spec["driver"]["envFrom"][0]["secretRef"]["name"]
+    keys = re.findall(r"--from-literal=(\w+)", page)
+    for part in ("driver", "executor"):
+        prefix = f"spark.kubernetes.{part}.secretKeyRef."
+        assert {name for name in conf if name.startswith(prefix)} == {prefix + key for key in keys}
+        assert all(conf[prefix + key] == f"{secret}:{key}" for key in keys)
+    for command in (f"docker push {spec['image']}", f"secret generic {secret} ", f"serviceaccount {account}\n"):
+        assert command in page
+
+
+def test_the_environment_of_fabric_has_what_the_wheel_needs() -> None:
+    (pip,) = load("fabric/environment.yml")["dependencies"]
+    assert pip["pip"] == [*packages(), *packages("kafka"), *packages("prometheus")]
+
+
 def test_both_access_modes_of_databricks_have_a_cluster() -> None:
     bundle = load("databricks/databricks.yml")
     clusters = [
@@ -187,6 +232,14 @@ def test_both_access_modes_of_databricks_have_a_cluster() -> None:
     assert (DEPLOY / "databricks" / task["spark_python_task"]["python_file"]).is_file()
     used = set(re.findall(r"\$\{var\.(\w+)\}", (DEPLOY / "databricks/databricks.yml").read_text(encoding="utf-8")))
     assert used == set(bundle["variables"])
+    assert bundle["variables"]["wheel"]["default"] == f"../{WHEEL}"
+    (kafka,) = packages("kafka")
+    assert task["libraries"] == [{"whl": "${var.wheel}"}, {"pypi": {"package": kafka}}]
+    required = {name for name, each in bundle["variables"].items() if "default" not in each}
+    page = (DOCS / "guide/platforms/databricks.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"BUNDLE_VAR_(\w+)=", page)) == required
+    secrets = set(re.findall(r"\{\{secrets/clicks/([\w-]+)\}\}", str(bundle)))
+    assert set(re.findall(r"put-secret clicks ([\w-]+)", page)) == secrets
 
 
 def test_the_laptop_has_files_and_images_for_its_services() -> None:
@@ -239,7 +292,7 @@ def test_dockerfiles_are_well_formed_and_their_files_exist(path: Path) -> None:
         if name == "RUN":
             subprocess.run(["sh", "-n", "-c", rest], check=True)
         elif name == "COPY" and not rest.startswith("--from="):
-            assert (DEPLOY / rest.split()[0]).is_file(), rest
+            assert rest.split()[0] == WHEEL or (DEPLOY / rest.split()[0]).is_file(), rest
         elif name == "ENTRYPOINT":
             # In the form of a list the command is process 1, and gets SIGTERM.
             assert json.loads(rest) == ["headrace"]
@@ -248,8 +301,10 @@ def test_dockerfiles_are_well_formed_and_their_files_exist(path: Path) -> None:
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: str(path.relative_to(DEPLOY)))
 def test_images_bring_no_spark_of_their_own(path: Path) -> None:
     code = re.sub(r"^#.*\n", "", path.read_text(encoding="utf-8"), flags=re.M)
-    assert re.search(r"^ARG HEADRACE=headrace\[kafka,prometheus\]$", code, re.M)
+    assert re.search(r"^ARG EXTRAS=kafka,prometheus$", code, re.M)
     assert "pyspark==" not in code and "[spark" not in code
+    installing = [line for line in code.splitlines() if "pip install" in line]
+    assert installing and all('"${1}[$EXTRAS]"' in line for line in installing)
 
 
 def test_the_program_counts(tmp_path: Path, kafka: Cluster, topic: str) -> None:
