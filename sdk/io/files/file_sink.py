@@ -23,7 +23,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.columns.run_schema import RunSchema, lasting_schema
 from headrace.sdk.io.files.delivered_files import RunFiles, show_committed
 from headrace.sdk.io.files.durable_files import folder_of, keep_files, make_folders, moved, sync_names
-from headrace.sdk.io.files.filesystem import Path, absolute, matcher
+from headrace.sdk.io.files.filesystem import Path, absolute, matcher, reaching
 from headrace.sdk.io.files.output_files import (
     OldFile,
     Output,
@@ -145,7 +145,8 @@ class EpochFileSink(BaseSink):
             show_committed(output, self.columns)
         if not anew or self._if_exists == "append":
             return None
-        shown, hidden = output.delivered(self.columns), output.hidden_files()
+        with reaching(self.output_name.prefix):
+            shown, hidden = output.delivered(self.columns), output.hidden_files()
         old = [*shown, *(info for info in hidden if output.owns_committed(info.base_name))]
         if old and self._if_exists == "error":
             raise FileExistsError(

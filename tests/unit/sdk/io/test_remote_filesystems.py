@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Sequence
+
 import pytest
 from pyarrow import fs
 
-from headrace.sdk.io.files.filesystem import absolute, filesystem_of
+import headrace as beam
+from headrace.sdk.io.files.filesystem import ReachError, absolute, filesystem_of
+from headrace.sdk.io.files.output_files import Output
 from headrace.sdk.io.remote_filesystems import prefix_of, remote_filesystem, url_of
 
 NAMES = ["a b.csv", "100%.csv", "a%20b.csv", "ü.csv", "a[1].csv", "a#1.csv", "a?b.csv"]
@@ -54,3 +59,17 @@ def test_the_namenode_stays_in_the_urls_of_what_is_found() -> None:
     for url in ("hdfs://name:8020/a/*.csv", "hdfs:///a/*.csv", "viewfs://cluster/a"):
         assert prefix_of(url) + "/a/1.csv" == url_of(url, "/a/1.csv")
     assert url_of("hdfs://name:8020/a/*.csv", "/a/1.csv") == "hdfs://name:8020/a/1.csv"
+
+
+def test_a_sink_that_does_not_reach_its_place_shows_no_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "https://account.blob.core.windows.net/data/scores?sig=SECRET"
+
+    def fail(output: Output, columns: Sequence[str] = ()) -> list[fs.FileInfo]:
+        raise OSError(f"no connection for '{url}'")
+
+    monkeypatch.setattr(Output, "delivered", fail)
+    pipeline = beam.Pipeline("LocalRunner")
+    _ = pipeline | beam.Create([1]) | beam.io.WriteToText(url)
+    with pytest.raises(ReachError, match="data@account") as raised:
+        pipeline.run()
+    assert "SECRET" not in "".join(traceback.format_exception(raised.value))
