@@ -7,17 +7,20 @@ and no Spark, and `pyspark-client` has none.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Timer
 from weakref import WeakKeyDictionary
 
 import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from headrace.lowlevel.storage.places import hidden
 from headrace.runners.spark.cluster.cluster import DriverAddress, cluster_of
 from headrace.runners.spark.cluster.connect import give_up_at_exit
 from headrace.runners.spark.engine_settings import ask_for_settings, put_back
@@ -29,6 +32,9 @@ _LAUNCHED_CONNECT = "SPARK_REMOTE"
 _LAUNCHED = {"PYSPARK_GATEWAY_PORT", _LAUNCHED_CONNECT}
 """Environment variables of a program that a launcher, such as `spark-submit`, started for a session of its own."""
 
+_PATIENCE = 5
+"""Seconds without an answer of a server after which a warning says so."""
+_log = logging.getLogger(__name__)
 _ENCRYPTED = (
     "spark.network.crypto.enabled",
     "spark.authenticate.enableSaslEncryption",
@@ -89,7 +95,27 @@ def _has_context() -> bool:
 def open_session() -> SparkSession:
     """Return the active session of this program, or a new one if there is none. Raises `SparkSetupError`."""
     _require_spark(pyspark.__version__, "is installed")
-    return checked(SparkSession.getActiveSession() or _made())
+    with _impatience(os.environ.get(_LAUNCHED_CONNECT)):
+        session = SparkSession.getActiveSession() or _made()
+    return checked(session)
+
+
+@contextmanager
+def _impatience(server: str | None) -> Iterator[None]:
+    """Log after a while that the server of Spark Connect, if any, does not answer: its client is silent for minutes."""
+    told = (
+        "the server of Spark Connect at %s does not answer yet; Spark's client tries for ten minutes: see whether the "
+        "server runs and the address is right. Ctrl-C ends the run",
+        hidden(server or ""),
+    )
+    timer = Timer(_PATIENCE, _log.warning, told)
+    timer.daemon = True
+    if server is not None:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _made() -> SparkSession:
@@ -120,7 +146,8 @@ def checked(session: SparkSession) -> SparkSession:
         # Before the first request: without a server, Ctrl-C during that request ends the program.
         give_up_at_exit(session)
         state_of(session)
-    version = session.version
+    with _impatience(session.client.host if is_connect(session) else None):
+        version = session.version
     _require_spark(version, "is what the session runs on")
     if is_connect(session) and version_numbers(pyspark.__version__) > version_numbers(version):
         _require_understanding(session, version)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from types import SimpleNamespace
 from typing import cast
 
+import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from headrace.runners.spark.session import engine_session, engine_sibling
+from headrace.runners.spark import session as sessions
+from headrace.runners.spark.session import checked, engine_session, engine_sibling
 
 ADAPTIVE = "spark.sql.adaptive.enabled"
 
@@ -39,7 +43,11 @@ class Remote:
     __module__ = "pyspark.sql.connect.session"
 
     def __init__(self) -> None:
-        self.conf, self.client, self.version = Conf(), SimpleNamespace(host="host"), "4.0.1"
+        self.conf, self.client = Conf(), SimpleNamespace(host="host")
+
+    @property
+    def version(self) -> str:
+        return "4.0.1"
 
     @property
     def newSession(self) -> object:  # as Spark has it
@@ -84,3 +92,27 @@ def test_a_server_that_does_not_know_clones(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(Remote, "cloneSession", clone, raising=False)
     assert engine_sibling(cast(SparkSession, Remote())) is None
+
+
+class Slow(Remote):
+    """A session whose server takes its time."""
+
+    __module__ = "pyspark.sql.connect.session"
+
+    def __init__(self, seconds: float) -> None:
+        self.conf, self.client, self._seconds = Conf(), SimpleNamespace(host="host"), seconds
+
+    @property
+    def version(self) -> str:
+        time.sleep(self._seconds)
+        return pyspark.__version__
+
+
+@pytest.mark.parametrize("seconds", [0, 0.4])
+def test_a_server_that_does_not_answer_is_told(
+    seconds: float, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sessions, "_PATIENCE", 0.1)
+    with caplog.at_level(logging.WARNING):
+        checked(cast(SparkSession, Slow(seconds)))
+    assert ("Spark Connect at host does not answer yet" in caplog.text) == (seconds > 0)
