@@ -6,12 +6,14 @@ are caught: if nothing has imported Py4J, nothing can have raised one of them.
 
 from __future__ import annotations
 
+import re
 import sys
 
 from pyspark.errors import PySparkException
 
 from headrace.lowlevel.errors import HeadraceError
 
+_DETAILS = re.compile(r'RpcError of RPC.*?\bdetails = "(.+?)"$', re.DOTALL | re.MULTILINE)
 _MOST_REASON = 200
 """Characters of Spark's words in a message."""
 Errors = tuple[type[Exception], ...]
@@ -48,8 +50,13 @@ def require_answer(error: Exception) -> None:
 
 
 def reason(error: Exception) -> str:
-    """The first line of an error, as far as a message has room for it."""
-    lines = str(error).strip().splitlines()
+    r"""The first line of an error, or what an error of gRPC says, as far as a message has room for it.
+
+    >>> reason(ValueError("<_InactiveRpcError of RPC that terminated with:\n\tdetails = \"files are forbidden\"\n"))
+    'files are forbidden'
+    """
+    details = _DETAILS.search(str(error))
+    lines = (details[1] if details else str(error)).strip().splitlines()
     return (lines[0] if lines else type(error).__name__)[:_MOST_REASON]
 
 

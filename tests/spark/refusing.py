@@ -1,6 +1,7 @@
 """Sessions that refuse what a platform may forbid: settings, files for executors.
 
-A server with an interceptor of its own would need Java; here the client's own calls raise what a server would answer.
+The client's own calls raise what a server would answer, so that chosen settings can be refused, and with any release.
+`tests/spark/client/test_refusing_server.py` has a server that refuses them all.
 """
 
 from __future__ import annotations
