@@ -507,5 +507,5 @@ class TestWrongInput:
 
     def test_without_the_package(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-        with pytest.raises(ImportError, match=r"by confluent-kafka: pip install headrace\[kafka\]"):
+        with pytest.raises(ImportError, match=r"by confluent-kafka: pip install 'headrace\[kafka\]'"):
             ReadFromKafka({"bootstrap.servers": "x:1"}, ["t"], bounded=True)
