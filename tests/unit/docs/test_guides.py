@@ -59,7 +59,7 @@ EXCEPTIONS = {
     "guide/platforms/kubernetes.md": ["it needs docker", *["it needs a cluster"] * 3],
     "guide/platforms/microsoft.md": ["it needs an account"],
     "security.md": ["it needs an account"] * 3,
-    "spark-releases.md": ["it needs a server of Spark Connect"],
+    "spark-releases.md": ["it needs a server of Spark Connect", "it starts a server that stays"],
     "guide/from-bytewax.md": ["it needs Bytewax"],
     "guide/from-flink.md": ["it needs Apache Flink"],
     "guide/from-kafka-streams.md": ["it is Java"],
