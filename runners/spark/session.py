@@ -146,7 +146,8 @@ def checked(session: SparkSession) -> SparkSession:
         # Before the first request: without a server, Ctrl-C during that request ends the program.
         give_up_at_exit(session)
         state_of(session)
-    with _impatience(session.client.host if is_connect(session) else None):
+    server = os.environ.get(_LAUNCHED_CONNECT) or session.client.host if is_connect(session) else None
+    with _impatience(server):
         version = session.version
     _require_spark(version, "is what the session runs on")
     if is_connect(session) and version_numbers(pyspark.__version__) > version_numbers(version):

@@ -112,6 +112,7 @@ class Slow(Remote):
 def test_a_server_that_does_not_answer_is_told(
     seconds: float, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
     monkeypatch.setattr(sessions, "_PATIENCE", 0.1)
     with caplog.at_level(logging.WARNING):
         checked(cast(SparkSession, Slow(seconds)))
