@@ -173,7 +173,7 @@ def test_a_client_that_its_server_does_not_understand(monkeypatch: pytest.Monkey
 
     # One without a server: it is known by where its class is.
     methods = {"version": server, "__module__": "pyspark.sql.connect.session", "createDataFrame": refuse}
-    remote = type("SparkSession", (), methods | {"client": SimpleNamespace()})()
+    remote = type("SparkSession", (), methods | {"client": SimpleNamespace(host="host")})()
     monkeypatch.setattr(pyspark, "__version__", "4.1.3")
     if not says:
         assert session.checked(remote) is remote
