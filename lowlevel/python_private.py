@@ -40,7 +40,7 @@ def call_before_threads_end(function: Callable[[], object]) -> None:
 
     Functions of `atexit` are called later. Relies on `threading._register_atexit`, as `concurrent.futures` does.
     """
-    threading._register_atexit(function)  # type: ignore[attr-defined]
+    threading._register_atexit(function)  # type: ignore[attr-defined]  # the stubs leave out what is private
 
 
 def call_with_room(function: Callable[[], T]) -> T:

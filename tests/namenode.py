@@ -147,7 +147,7 @@ class NameNode(fs.FileSystemHandler):
     def __eq__(self, other: object) -> bool:
         return self is other
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as Arrow's file systems
 
 
 class _Written:

@@ -76,7 +76,7 @@ class _Absent:
 
 def without_posix() -> None:
     """Make this process like one on Windows, for the rest of its life."""
-    os.O_BINARY = _BINARY  # type: ignore[attr-defined]
+    os.O_BINARY = _BINARY  # type: ignore[attr-defined]  # as on Windows
     os.open = _opening(os.open)
     for name in _OTHERS:
         importlib.import_module(name)
@@ -86,7 +86,7 @@ def without_posix() -> None:
     os.kill = _kill
     for name in MODULES:
         sys.modules.pop(name, None)
-    sys.meta_path.insert(0, _Absent())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Absent())  # type: ignore[arg-type]  # it has what is called
     for module, names in FUNCTIONS.items():
         for name in names.split():
             if hasattr(module, name):

@@ -51,6 +51,9 @@ Page = Annotated[
         "with a token.",
     ),
 ]
+Details = Annotated[
+    bool, typer.Option("--details", help="Add the figures of each step to progress that is printed as lines of JSON.")
+]
 
 
 def run(
@@ -64,10 +67,7 @@ def run(
     ] = None,
     option: Options = None,
     progress: Annotated[bool, typer.Option(help="Show the progress of the run.")] = True,
-    details: Annotated[
-        bool,
-        typer.Option("--details", help="Add the figures of each step to progress that is printed as lines of JSON."),
-    ] = False,
+    details: Details = False,
     prometheus: Prometheus = None,
     ui: Page = None,
 ) -> None:

@@ -1,7 +1,7 @@
 """The runner on Apache Spark, which runs each epoch as one job and ends it with one atomic commit."""
 
 try:
-    import pyspark  # noqa: F401
+    import pyspark  # noqa: F401  # only whether there is one
 except ModuleNotFoundError as error:
     if error.name != "pyspark":
         raise

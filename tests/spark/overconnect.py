@@ -20,22 +20,10 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner, WriteToSpark
 from headrace.runners.spark.jobs.epoch_job import EpochJob
 from headrace.runners.spark.jobs.resident_task import ResidentTask
-from headrace.transforms.window import FixedWindows, TimestampedValue
 from tests.spark import lives
+from tests.spark.client.pipelines import windows
 
 Found = dict[str, object]
-
-
-def windows(place: str, options: list[str]) -> object:
-    """Sums of keys and minutes, in many epochs."""
-    found: list[object] = []
-    arguments = PipelineOptions([f"--checkpoint={place}", "--max_records_per_epoch=50", *options])
-    with beam.Pipeline("SparkRunner", arguments) as pipeline:
-        numbers = pipeline | beam.Create([(n % 7, n) for n in range(300)])
-        timed = numbers | beam.Map(lambda pair: TimestampedValue(pair, pair[1]))
-        sums = timed | beam.WindowInto(FixedWindows(60)) | beam.CombinePerKey(sum)
-        sums | beam.io.ForeachEpoch(lambda epoch, rows: found.extend(rows))
-    return sorted(found)  # type: ignore[type-var]  # pairs of numbers
 
 
 def frames(session: SparkSession, place: str) -> object:
@@ -110,9 +98,9 @@ def main(place: str) -> None:
     counted = ways()
     found: Found = {
         "class": f"{type(session).__module__}",
-        "stays": windows(f"{place}/stays", []),
-        "jobs": windows(f"{place}/jobs", ["--task_idle_seconds=0"]),
-        "levels": windows(f"{place}/levels", ["--task_idle_seconds=0", "--no_one_task_epochs"]),
+        "stays": windows(f"{place}/stays"),
+        "jobs": windows(f"{place}/jobs", "--task_idle_seconds=0"),
+        "levels": windows(f"{place}/levels", "--task_idle_seconds=0", "--no_one_task_epochs"),
         "frames": frames(session, f"{place}/frames"),
         "raw": raw(session, f"{place}/raw"),
         "ways": counted(),

@@ -110,7 +110,7 @@ def packages(extra: str = "") -> list[str]:
 def service() -> configparser.ConfigParser:
     """The unit of systemd."""
     parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#",), strict=True)
-    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.optionxform = str  # type: ignore[assignment, method-assign]  # as its documentation says
     parser.read(DEPLOY / "systemd" / "headrace@.service", encoding="utf-8")
     return parser
 

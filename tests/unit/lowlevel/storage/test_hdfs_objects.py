@@ -127,7 +127,7 @@ def test_a_rename_whose_answer_was_lost_is_told_from_one_that_was_not_done(node:
             lost[0] = False
             raise OSError(255, "lost on the way back")
 
-    node._rename = losing  # type: ignore[method-assign]
+    node._rename = losing  # type: ignore[method-assign]  # one answer is lost
     if first:
         objects.put("log/1", b"mine", mode="create")
     else:
