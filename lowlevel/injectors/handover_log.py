@@ -34,7 +34,7 @@ from headrace.lowlevel.coders.coder import Coder
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.storage import envelope
-from headrace.lowlevel.storage.object_store import Location, ObjectStorage, ObjectStore
+from headrace.lowlevel.storage.object_store import Location, ObjectStorage, opened_location
 from headrace.lowlevel.time import MIN_TIMESTAMP
 
 FORMAT_VERSION = 1
@@ -76,7 +76,7 @@ class Handover:
     """Access to the shared storage, for the injector and for its processes."""
 
     def __init__(self, place: Location, coder: Coder) -> None:
-        self.store: ObjectStorage = ObjectStore(place) if isinstance(place, (str, os.PathLike)) else place
+        self.store: ObjectStorage = opened_location(place)
         self.coder = coder
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -157,7 +157,7 @@ class ObjectStore:
         self, place: str | os.PathLike[str], patience: float = PATIENCE_SECONDS, hook: str | None = None
     ) -> None:
         self._patience = patience
-        used = _used(os.fspath(place))
+        used = _used(place)
         self._root = None if is_url(used) else Path(used).absolute()
         self._place = used if self._root is None else str(self._root)
         self._objects: obstore.ObjectStore | None = None
@@ -346,8 +346,19 @@ def _check_environment() -> None:
             raise ValueError(f"{name} in the environment has a blank, a line break or no ASCII in it; set it without")
 
 
-def _used(place: str) -> str:
+def opened_location(
+    location: Location, opened: Callable[[str | os.PathLike[str]], ObjectStorage] = ObjectStore
+) -> ObjectStorage:
+    """The store that a program has given, or the one at the place that it names. Raises `PlaceError`."""
+    if not isinstance(location, (str, os.PathLike)) and hasattr(location, "put_if_absent"):
+        return location
+    return opened(cast("str | os.PathLike[str]", location))
+
+
+def _used(location: object) -> str:
     """The path or URL that is used for a place. Raises `PlaceError` for one at which no checkpoint can be."""
+    if not isinstance(location, str | os.PathLike) or not isinstance(place := os.fspath(location), str):
+        raise PlaceError(f"the place of the checkpoint is {location!r:.200}; give a directory or a URL as text")
     if not place:
         raise PlaceError("the place of the checkpoint is empty; give a directory or a URL such as s3://bucket/prefix")
     if (wrong := refusal(place, Use.CHECKPOINT)) is not None:

@@ -194,6 +194,22 @@ def understood_place(place: str, use: Use = Use.FILES) -> str:
     return _read(place, use)[0]
 
 
+_SAME_STORE = {"gcs": "gs", "abfs": "abfss"}
+"""Spellings of a scheme whose URLs are those of another one."""
+
+
+def one_spelling(url: str) -> str:
+    """A URL that is equal for all spellings of one place for files: of scheme, host and characters of the path.
+
+    >>> one_spelling("gcs://bucket/a%20b/"), one_spelling("abfs://data@Sales.dfs.core.windows.net/a")
+    ('gs://bucket/a b', 'abfss://data@sales.dfs.core.windows.net/a')
+    """
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    scheme = scheme.lower()
+    return f"{_SAME_STORE.get(scheme, scheme)}://{authority.lower()}{slash}{unquote(path)}".rstrip("/")
+
+
 def refusal(place: str, use: Use) -> str | None:
     """Why a place cannot be used, and what to write instead; None if it can, as far as its spelling goes.
 

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
+from headrace.lowlevel.storage.places import hidden, is_url
 from headrace.lowlevel.topology.topology import Topology
 from headrace.options.pipeline_options import EngineOptions, PipelineOptions, progress_of
 from headrace.sdk.result import RunOutcome
@@ -68,15 +69,25 @@ def labels_to_record(given: bool | str | Sequence[str], options: PipelineOptions
     wanted = given or view.record or view.record_to is not None
     if not wanted:
         return None
-    if view.record_to is not None and not Path(view.record_to).absolute().parent.is_dir():
-        raise ValueError(
-            f"--record_to={view.record_to} names a folder that does not exist; make the folder, or give another file. "
-            "Nothing has run"
-        )
+    if view.record_to is not None:
+        _check_file(view.record_to)
     if isinstance(wanted, bool):
         return []
     labels = [wanted] if isinstance(wanted, str) else list(wanted)
     return [] if "" in labels else labels
+
+
+def _check_file(name: str) -> None:
+    """Raise `ValueError` for a file of a recording that cannot be written when the run has ended."""
+    path, wrong = Path(name).absolute(), None
+    if name == "" or is_url(name):
+        wrong = "is no path; give that of a file on this machine"
+    elif path.is_dir():
+        wrong = "names a folder; give a file in it"
+    elif not path.parent.is_dir():
+        wrong = "names a folder that does not exist; make the folder, or give another file"
+    if wrong is not None:
+        raise ValueError(f"--record_to={hidden(name)} {wrong}. Nothing has run")
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from heapq import nsmallest
 
 import pyarrow as pa
@@ -43,7 +43,7 @@ from headrace.lowlevel.intervals.interval_map import key_position
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.state.segment import ENCODED, KEY, POINTS, ROW, SAME
 from headrace.lowlevel.storage import object_names
-from headrace.lowlevel.storage.object_store import Location, ObjectStorage
+from headrace.lowlevel.storage.object_store import Location, ObjectStorage, opened_location
 from headrace.lowlevel.storage.signed_store import checkpoint_store
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.timer import HOLD, TimeDomain, timer_of_hold
@@ -104,7 +104,7 @@ class CheckpointView:
         Raises:
             CheckpointError: There is no checkpoint, it is damaged, or its signatures are not of this secret.
         """
-        store = checkpoint_store(place, checkpoint_key) if isinstance(place, (str, os.PathLike)) else place
+        store = opened_location(place, partial(checkpoint_store, secret=checkpoint_key))
         if (identity := read_marker(store, ELSEWHERE)) is None:
             raise CheckpointError(f"there is no checkpoint at {store.describe()}; correct the location")
         position = look(store)

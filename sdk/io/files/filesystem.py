@@ -22,6 +22,7 @@ from os import PathLike
 from os.path import abspath
 from posixpath import join, split
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyarrow import fs
@@ -30,7 +31,7 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.storage.arrow_urls import without_keys
 from headrace.lowlevel.storage.credentials import without_secrets
 from headrace.lowlevel.storage.object_store import HADOOP_REMEDY, PlaceError, StoreError
-from headrace.lowlevel.storage.places import Use, hidden, is_url, refusal, understood_place
+from headrace.lowlevel.storage.places import Use, hidden, is_url, one_spelling, refusal, understood_place
 from headrace.sdk.io.path_patterns import MAGIC, FolderPattern, Places, expression, walked, with_slashes
 from headrace.sdk.io.remote_filesystems import remote_filesystem, url_of
 
@@ -274,13 +275,14 @@ def same_folder(path: str, other: str) -> bool:
 
 
 def without_links(path: str) -> str:
-    """An absolute path on this machine with the folders that its links lead to; a URL as it is.
+    """An absolute path on this machine with the folders that its links lead to; a URL in one spelling.
 
-    >>> without_links("file:///data/out"), without_links("s3://bucket/a")
-    ('/data/out', 's3://bucket/a')
+    >>> without_links("file:///data/a%20b"), without_links("s3://bucket/a%20b/")
+    ('/data/a b', 's3://bucket/a b')
     """
-    path = path.removeprefix("file://")
-    return path if is_url(path) else os.path.realpath(path or "/")
+    if path.startswith("file://"):
+        path = unquote(path.removeprefix("file://"))
+    return one_spelling(path) if is_url(path) else os.path.realpath(path or "/")
 
 
 def _understood(path: str) -> str:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.errors import CheckpointError
-from headrace.lowlevel.storage.places import AzurePlace
+from headrace.lowlevel.storage.places import AzurePlace, is_url
 from headrace.sdk.io.files.filesystem import absolute, filesystem_of, no_folder, without_links
 from headrace.sdk.io.remote_filesystems import prefix_of
 
@@ -141,7 +141,7 @@ class OutputName(NamedTuple):
 
     def _path_without_links(self) -> str:
         folder, slash, name = self.prefix.rpartition("/")
-        return without_links(folder) + slash + name
+        return without_links(folder) + slash + (unquote(name) if is_url(self.prefix) else name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import tempfile
 import textwrap
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -231,10 +232,12 @@ def test_a_forked_process_is_told_instead_of_hanging(tmp_path: Path) -> None:
     ("place", "message"),
     [
         ("", "place of the checkpoint is empty"),
+        (None, "place of the checkpoint is None; give a directory or a URL as text"),
+        (b"state", "place of the checkpoint is b'state'; give a directory or a URL as text"),
         ("nonsense://x", r"a checkpoint cannot be at nonsense://x, as nonsense://"),
     ],
 )
-def test_a_place_that_is_none(place: str, message: str) -> None:
+def test_a_place_that_is_none(place: Any, message: str) -> None:
     with pytest.raises(StoreError, match=message):
         ObjectStore(place)
 

@@ -174,6 +174,25 @@ class TestTwoSteps:
             self.write(SINKS[kind](tmp_path), SINKS[kind](tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("url", "other"),
+    [
+        ("gs://bucket/a", "gcs://bucket/a"),
+        ("abfss://data@sales.dfs.core.windows.net/a", "abfs://data@sales.dfs.core.windows.net/a"),
+        ("wasbs://data@sales.blob.core.windows.net/a", "abfs://data@Sales.dfs.core.windows.net/a"),
+        ("s3://bucket/a%20b", "s3a://bucket/a b"),
+        ("file:///data/a%20b", "/data/a b"),
+    ],
+)
+def test_two_spellings_of_a_place_are_one(url: str, other: str) -> None:
+    from headrace.sdk.io.files.filesystem import absolute, same_folder
+    from headrace.sdk.io.files.output_files import OutputName
+
+    assert same_folder(absolute(url), absolute(other)) and not same_folder(absolute(url), absolute(other + "b"))
+    first, second = (OutputName.of(absolute(place), ".txt") for place in (url, other))
+    assert first.clashes(second) and not first.clashes(OutputName.of(absolute(other + "b"), ".txt"))
+
+
 def test_containers_of_one_account_are_two_places() -> None:
     """Also in receipts: those of 0.1.0, which left the container out, are of the sink that reads them."""
     from headrace.sdk.io.files.output_files import OutputName, Receipt
