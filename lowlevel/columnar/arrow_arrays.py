@@ -88,7 +88,16 @@ def of_equal_bytes(values: Sequence[bytes], size: int) -> pa.Array:
     contents = b"".join(values)
     if len(contents) != size * len(values):
         raise ValueError(f"{len(values)} values have {len(contents)} bytes, not {size} each")
-    return pa.Array.from_buffers(pa.binary(size), len(values), [None, pa.py_buffer(contents)])
+    return of_joined(contents, size)
+
+
+def of_joined(contents: bytes, size: int) -> pa.Array:
+    """An Arrow array of type `binary(size)` of byte strings that stand one behind the other.
+
+    >>> of_joined(b"abcd", 2).equals(pa.array([b"ab", b"cd"], pa.binary(2)))
+    True
+    """
+    return pa.Array.from_buffers(pa.binary(size), len(contents) // size, [None, pa.py_buffer(contents)])
 
 
 def zero(kind: pa.DataType) -> pa.Scalar:

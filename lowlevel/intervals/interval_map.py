@@ -114,6 +114,15 @@ def key_position(key_hash: bytes) -> int:
     return int.from_bytes(key_hash[:8], "big")
 
 
+def positions_in(key_hashes: bytes) -> NDArray[np.uint64]:
+    """The positions of several 16-byte key hashes, one behind the other.
+
+    >>> positions_in(bytes(16) + bytes([255]) * 16).tolist() == [0, 2**64 - 1]
+    True
+    """
+    return np.frombuffer(key_hashes, ">u8")[::2].astype(np.uint64)
+
+
 @dataclass(frozen=True)
 class IntervalMap:
     """The intervals of one level, in order of their ranges. They cover the key space without overlap.
@@ -176,14 +185,13 @@ class IntervalMap:
         """Index in `intervals` of the interval that contains a key hash."""
         return bisect_right(self._starts, int.from_bytes(key_hash[:8], "big")) - 1
 
-    def indices_of(self, key_hashes: Sequence[bytes]) -> NDArray[np.intp]:
-        """`index_of` of each key hash, as an array of the same length.
+    def indices_of(self, key_hashes: bytes) -> NDArray[np.intp]:
+        """`index_of` of each of several 16-byte key hashes, one behind the other.
 
-        >>> IntervalMap.evenly(2).indices_of([bytes(16), bytes([255]) * 16]).tolist()
+        >>> IntervalMap.evenly(2).indices_of(bytes(16) + bytes([255]) * 16).tolist()
         [0, 1]
         """
-        key_positions = np.frombuffer(b"".join([key_hash[:8] for key_hash in key_hashes]), ">u8").astype(np.uint64)
-        return np.searchsorted(self._start_column, key_positions, side="right") - 1
+        return np.searchsorted(self._start_column, positions_in(key_hashes), side="right") - 1
 
     def owned(self, owner: int) -> tuple[Interval, ...]:
         """The intervals of a task."""

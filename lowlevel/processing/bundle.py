@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.lowlevel.intervals.interval_map import positions_in
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.record import Keys
@@ -41,7 +42,6 @@ class Bundle:
 
 MOST = 25_000
 """Number of records in a sub-bundle, unless one key has more: some ten megabytes of Python objects."""
-_ROW = np.dtype([("first", ">u8"), ("rest", ">u8")])
 
 
 def are_worth_splitting(blocks: Sequence[Block], most: int = MOST) -> bool:
@@ -58,7 +58,7 @@ def sub_bundles(blocks: Sequence[Block], most: int = MOST) -> Iterator[Keys]:
     >>> [[(key, records.values) for key, [records] in keys.values()] for keys in sub_bundles([block], most=2)]
     [[(b'a', ['a'])], [(b'b', ['b', 'b']), (b'c', ['c'])]]
     """
-    hashes = [_key_hashes(block) for block in blocks]
+    hashes = [positions_in(block.joined_hashes()) for block in blocks]
     bounds = _bounds(np.concatenate(hashes), np.concatenate([block.counts for block in blocks]), most)
     numbers = [np.searchsorted(bounds, of_keys, side="right") for of_keys in hashes]
     for number in range(len(bounds) + 1):
@@ -69,11 +69,6 @@ def sub_bundles(blocks: Sequence[Block], most: int = MOST) -> Iterator[Keys]:
                 _with_keys(block, indices).unpack(keys)
         if keys:
             yield keys
-
-
-def _key_hashes(block: Block) -> NDArray[np.uint64]:
-    """The first eight bytes of the hash of each key, as a number."""
-    return np.frombuffer(b"".join(block.key_hashes), _ROW)["first"].astype(np.uint64)
 
 
 def _bounds(hashes: NDArray[np.uint64], counts: NDArray[np.int64], most: int) -> NDArray[np.uint64]:

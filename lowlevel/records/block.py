@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headrace.lowlevel.class_lookup import dumps
 from headrace.lowlevel.coders.coder import decode_key
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap, key_position
+from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap, positions_in
 from headrace.lowlevel.records.record import KeyRecords, Keys
 from headrace.lowlevel.records.transposed_tuples import TransposedTuples
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -53,6 +53,14 @@ class Block:
     def __len__(self) -> int:
         return len(self.values)
 
+    def first_key(self) -> list[bytes]:
+        """The first encoded key, if there is any."""
+        return self.keys[:1]
+
+    def joined_hashes(self) -> bytes:
+        """The key hashes, one behind the other."""
+        return b"".join(self.key_hashes)
+
     def oldest(self) -> int:
         """The least timestamp, microseconds UTC; `MAX_TIMESTAMP` for no records."""
         return min(self.timestamps, default=MAX_TIMESTAMP)
@@ -64,7 +72,7 @@ class Block:
 
         One pickle of all values is made three times as fast as one of each, and takes values of any type.
         """
-        columns = (self.consumer, self.stream, self.keys, b"".join(self.key_hashes), self.counts, self.timestamps)
+        columns = (self.consumer, self.stream, self.keys, self.joined_hashes(), self.counts, self.timestamps)
         values = tuple(self.values.columns) if isinstance(self.values, TransposedTuples) else self.values
         try:
             return pickled((*columns, values, self.ids), stored)
@@ -247,9 +255,9 @@ def dominant_key(block: Block) -> tuple[bytes, int] | None:
 
 def sample(blocks: Iterable[Block]) -> tuple[int, ...]:
     """Key hashes at equal steps through the records of each block: how the records are spread over an interval."""
-    hashes: list[int] = []
+    positions: list[int] = []
     for block in filter(len, blocks):
         ends = np.cumsum(block.counts)
         indices = np.searchsorted(ends, np.linspace(0, int(ends[-1]), _SAMPLED, endpoint=False), side="right")
-        hashes += [key_position(block.key_hashes[index]) for index in indices.tolist()]
-    return tuple(hashes)
+        positions += positions_in(block.joined_hashes())[indices].tolist()
+    return tuple(positions)

@@ -48,6 +48,14 @@ class ColumnExtractor(Protocol):
         """The schema of the results for values of `shape`; None if only calls give them."""
 
 
+@runtime_checkable
+class EncodedKeys(Protocol):
+    """A schema of keys that encodes them by columns; its column has the same value in rows with the same key."""
+
+    def encoded(self, table: pa.RecordBatch) -> pa.Array:
+        """The encoding of the key of each row, of type `large_binary`."""
+
+
 class ColumnBatch(Batch):
     """Records of one stream as Arrow columns; immutable.
 

@@ -18,16 +18,33 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headrace.lowlevel.coders.coder import STANDARD_KEYS
-from headrace.lowlevel.columnar.arrow_arrays import of_numbers
-from headrace.lowlevel.columnar.key_columns import Numbers, TupleKeys, first_indices, is_direct, is_key_column, numbered
+from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_joined, of_numbers
+from headrace.lowlevel.columnar.key_columns import (
+    ENCODED,
+    Numbers,
+    TupleKeys,
+    encoded_keys,
+    first_indices,
+    is_direct,
+    is_key_column,
+    numbered,
+)
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.records.block import Block, out_of_time
-from headrace.lowlevel.records.column_batch import ColumnBatch, Single, ValueSchema, concatenated, shape_of_key
+from headrace.lowlevel.records.column_batch import (
+    ColumnBatch,
+    EncodedKeys,
+    Single,
+    ValueSchema,
+    concatenated,
+    shape_of_key,
+)
 from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.record import Batch, KeyExtractor
 from headrace.lowlevel.records.transposed_tuples import TransposedTuples
+from headrace.lowlevel.shuffle.key_hashes import HashedKey, KeyHashCache
 from headrace.lowlevel.topology.nodes import DeadLetter, Keyed
 from headrace.lowlevel.topology.redelivery import by_record_id
 from headrace.lowlevel.user_errors import failed_step, own_traceback
@@ -70,15 +87,8 @@ class ColumnBuffer:
         self._batches.append(batch)
         self.size += len(batch)
 
-    def take_blocks(
-        self,
-        intervals: IntervalMap,
-        hash_keys: Callable[[Sequence[object]], list[tuple[bytes, bytes]]],
-    ) -> Iterable[tuple[Interval, ColumnBlock]]:
-        """Empty the buffer. Returns a block for each interval that has records.
-
-        `hash_keys` returns the encoding and 16-byte hash of each key; keys of type `bytes` are encodings already.
-        """
+    def take_blocks(self, intervals: IntervalMap, key_hashes: KeyHashCache) -> Iterable[tuple[Interval, ColumnBlock]]:
+        """Empty the buffer. Returns a block for each interval that has records."""
         batch = concatenated(self._batches)
         self._batches, self.size = [], 0
         key = self.key_of(batch)
@@ -86,64 +96,76 @@ class ColumnBuffer:
         columns = [batch.table.column(number) for number in key.columns()]
         numbers = numbered(columns)
         first_rows = of_numbers(first_indices(numbers, int(numbers.max()) + 1))
-        hashed_keys = hash_keys(self._keys(key, columns, batch.table.take(first_rows), first_rows))
-        if len(dict(hashed_keys)) < len(hashed_keys):
-            numbers, hashed_keys = _merged(numbers, hashed_keys)
-        positions = intervals.indices_of([key_hash for _, key_hash in hashed_keys])
+        columns = [column.take(first_rows) for column in columns]
+        if (encoded := self._encoded(key, columns, batch.table.take(first_rows))) is None:
+            keys = key.values(batch.table.take(first_rows))
+            numbers, encoded = _merged(numbers, of_bytes(list(map(self._encode, keys)), ENCODED))
+        hashes = key_hashes.joined(encoded.to_pylist())
+        positions = intervals.indices_of(hashes)
         order = np.argsort(positions, kind="stable")
-        return self._blocks(batch, numbers, hashed_keys, positions, order, intervals)
+        keys_in_order = encoded.take(of_numbers(order)), of_joined(hashes, 16).take(of_numbers(order))
+        return self._blocks(batch, numbers, keys_in_order, positions, order, intervals)
 
-    def _keys(self, key: ValueSchema, columns: list[pa.Array], table: pa.RecordBatch, rows: pa.Array) -> list[object]:
-        """The key of each row of `table`, encoded if equal keys could differ in type; `rows`: indices in `columns`."""
+    def _encoded(self, key: ValueSchema, columns: list[pa.Array], table: pa.RecordBatch) -> pa.Array | None:
+        """The encodings of distinct keys, one for each row, if different keys have different ones; else None."""
+        if isinstance(key, EncodedKeys):
+            return key.encoded(table)
         if len(columns) == 1 and is_direct(columns[0]) and isinstance(key, Single):
-            return key.values(table)
+            return encoded_keys(columns[0])
         first = key.values(table.slice(0, 1))[0]
         tuple_keys = TupleKeys.like(first, self._encode)
-        if tuple_keys is not None and tuple_keys.fits(columns):
-            keys = cast("list[object]", tuple_keys.encoded([column.take(rows) for column in columns]).to_pylist())
-            if keys[0] == self._encode(first):
-                return keys
-        return list(map(self._encode, key.values(table)))
+        if tuple_keys is None or not tuple_keys.fits(columns):
+            return None
+        encoded = tuple_keys.encoded(columns)
+        return encoded if encoded[0].as_py() == self._encode(first) else None
 
     def _blocks(
         self,
         batch: ColumnBatch,
         numbers: Numbers,
-        hashed_keys: list[tuple[bytes, bytes]],
+        keys: tuple[pa.Array, pa.Array],
         positions: Numbers,
         order: Numbers,
         intervals: IntervalMap,
     ) -> Iterable[tuple[Interval, ColumnBlock]]:
-        """A block for each interval; keys in order of first appearance, the records of a key in order of arrival."""
+        """A block for each interval; keys in order of first appearance, the records of a key in order of arrival.
+
+        Args:
+            batch: The records.
+            numbers: Number of each record's key.
+            keys: Encodings and hashes of the keys, in this order:
+            order: The numbers of the keys by interval.
+            positions: Index of each key's interval in `intervals`.
+            intervals: The intervals.
+        """
         # Short numbers are sorted by radix, in a quarter of the time.
         rank = np.empty(len(order), np.uint16 if len(order) <= _FEW else np.int64)
         rank[order] = np.arange(len(order))
         by_key = np.argsort(rank[numbers], kind="stable")
-        counts = np.bincount(numbers, minlength=len(hashed_keys))[order]
+        counts = np.bincount(numbers, minlength=len(order))[order]
         ends = np.cumsum(counts)
         sorted_positions = positions[order]
         edges = [0, *(np.flatnonzero(np.diff(sorted_positions)) + 1).tolist(), len(order)]
         for low, high in pairwise(edges):
             interval = intervals.intervals[int(sorted_positions[low])]
-            block_keys = [hashed_keys[number] for number in order[low:high].tolist()]
             begin = int(ends[low - 1]) if low else 0
             records = batch.taken(by_key[begin : int(ends[high - 1])])
             block = ColumnBlock(
                 self._consumer,
                 self._stream,
-                [encoded for encoded, _ in block_keys],
-                [key_hash for _, key_hash in block_keys],
+                keys[0].slice(low, high - low),
+                keys[1].slice(low, high - low),
                 array("q", counts[low:high].tobytes()),
                 records,
             )
             yield interval, block
 
 
-def _merged(numbers: Numbers, hashed_keys: list[tuple[bytes, bytes]]) -> tuple[Numbers, list[tuple[bytes, bytes]]]:
-    """The number of each row's key and the keys, if several values of the columns have the same encoding."""
-    new: dict[tuple[bytes, bytes], int] = {}
-    renumbered = np.array([new.setdefault(hashed, len(new)) for hashed in hashed_keys], np.int64)
-    return renumbered[numbers], list(new)
+def _merged(numbers: Numbers, encoded: pa.Array) -> tuple[Numbers, pa.Array]:
+    """The number of each row's key and the keys, as several values of the columns may have the same encoding."""
+    renumbered = numbered([encoded])
+    firsts = first_indices(renumbered, int(renumbered.max()) + 1)
+    return renumbered[numbers], encoded.take(of_numbers(firsts))
 
 
 _SHIP_AT = 100_000
@@ -152,8 +174,6 @@ _DIRECT = (str, int)
 """Key types whose equal keys have equal encodings, so that the key itself can be looked up in a dictionary."""
 
 _T = TypeVar("_T")
-HashKeys = Callable[[Sequence[object]], list[tuple[bytes, bytes]]]
-"""Returns the encoding and 16-byte hash of each key; keys of type `bytes` are encodings already."""
 
 
 class PartitionBuffer:
@@ -258,13 +278,13 @@ class PartitionBuffer:
                 return index
         return 0
 
-    def take_blocks(self, intervals: IntervalMap, hash_keys: HashKeys) -> dict[Interval, Block]:
+    def take_blocks(self, intervals: IntervalMap, key_hashes: KeyHashCache) -> dict[Interval, Block]:
         """Empty the buffer. Returns a block for each interval, with the keys in order of first appearance."""
         if self._columns.size:
-            return dict(self._columns.take_blocks(intervals, hash_keys))
+            return dict(self._columns.take_blocks(intervals, key_hashes))
         if not self._keys:
             return {}
-        grouped = _grouped(self._keys, intervals, hash_keys)
+        grouped = _grouped(self._keys, intervals, key_hashes.of)
         times = np.frombuffer(self._times, np.int64)
         # The values are transposed before they are sorted, as long as they are in memory in order.
         values = TransposedTuples.of(self._values, self._keys if self._kind in _DIRECT else ()) or self._values
@@ -315,7 +335,9 @@ class _Grouped:
     parts: list[_IntervalPart]
 
 
-def _grouped(keys: Sequence[object], intervals: IntervalMap, hash_keys: HashKeys) -> _Grouped:
+def _grouped(
+    keys: Sequence[object], intervals: IntervalMap, hashed: Callable[[Sequence[object]], list[HashedKey]]
+) -> _Grouped:
     """Sort the records by numbers for their keys, which ascend by interval and then by first appearance.
 
     >>> hashed = {"a": (b"a", bytes(16)), "b": (b"b", bytes(16))}
@@ -324,8 +346,8 @@ def _grouped(keys: Sequence[object], intervals: IntervalMap, hash_keys: HashKeys
     ([b'b', b'a'], [2, 1], [0, 2, 1])
     """
     distinct = list(dict.fromkeys(keys))
-    encoded, key_hashes = zip(*hash_keys(distinct), strict=True)
-    positions = intervals.indices_of(key_hashes)
+    encoded, key_hashes = zip(*hashed(distinct), strict=True)
+    positions = intervals.indices_of(b"".join(key_hashes))
     by_position = positions.argsort(kind="stable")
     numbers = np.empty(len(distinct), np.uint16 if len(distinct) <= _FEW else np.int64)
     numbers[by_position] = np.arange(len(distinct))

@@ -10,25 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
-from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.shuffle.key_hashes import KeyHashCache
 from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
 from headrace.lowlevel.sinks.staged_rows import Collected
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.nodes import Inline, Keyed
 from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.user_errors import failed_step
-
-MOST = 50_000
-"""Number of keys in the cache: some 15 MB."""
-_LONGEST = 256
-"""Largest encoding in the cache, in bytes."""
-HashedKey = tuple[bytes, bytes]
-"""The encoding of a key, and the 16-byte hash of the encoding."""
 
 
 class Router:
@@ -56,7 +49,7 @@ class Router:
         self._intervals = intervals
         self._order = topology.inline_order() if order is None else order
         self._ship = ship
-        self._hash_keys = (KeyHashCache() if key_hashes is None else key_hashes).of
+        self._key_hashes = KeyHashCache() if key_hashes is None else key_hashes
         self._buffers: dict[str, list[PartitionBuffer]] = {}
         self._inlines: dict[str, list[Inline]] = {}
         self._running: dict[str, Inline] = {}
@@ -125,7 +118,7 @@ class Router:
         self.emit(node.dead_letters, letters)
 
     def _send(self, buffer: PartitionBuffer) -> None:
-        for interval, block in buffer.take_blocks(self._intervals[buffer.consumer], self._hash_keys).items():
+        for interval, block in buffer.take_blocks(self._intervals[buffer.consumer], self._key_hashes).items():
             self._ship(interval, block)
 
     def close(self) -> None:
@@ -154,54 +147,3 @@ def _derive_ids(emit: Callable[[str, Batch], None], record_id: bytes) -> Callabl
         emit(stream, Batch(batch.values, batch.timestamps, ids))
 
     return emit_with_ids
-
-
-class KeyHashCache:
-    """A cache of two generations, each of up to `most` / 2 keys.
-
-    A lookup moves a key to the younger generation. A full younger generation becomes the older one, whose keys are
-    removed. So frequent keys stay, however many rare keys there are. In one call only the first keys enter, at most a
-    generation: frequent keys come early, and later keys would replace them.
-
-    Args:
-        most: Largest number of keys in the cache.
-
-    >>> cache = KeyHashCache(most=4)
-    >>> cache.of(["a", "b"]) == [(b"sa", key_hash_of(b"sa")), (b"sb", key_hash_of(b"sb"))]
-    True
-    >>> [len(cache) for key in "cdaefga" if cache.of([key])]
-    [3, 4, 3, 4, 3, 4, 3]
-    >>> cache = KeyHashCache(most=4)
-    >>> cache.of(list("stuv")) == [hashed for key in "stuv" for hashed in KeyHashCache().of([key])], len(cache)
-    (True, 2)
-    """
-
-    def __init__(self, most: int = MOST) -> None:
-        self._half = most // 2
-        self._young: dict[object, HashedKey] = {}
-        self._old: dict[object, HashedKey] = {}
-        self._room = self._half
-        """Number of further keys that may enter in the current call."""
-
-    def __len__(self) -> int:
-        return len(self._young) + len(self._old)
-
-    def of(self, keys: Sequence[object]) -> list[HashedKey]:
-        """The encoding and hash of each key; keys of type `bytes` are encodings already."""
-        self._room = self._half
-        return [hashed or self._find(key) for key, hashed in zip(keys, map(self._young.get, keys), strict=True)]
-
-    def _find(self, key: object) -> HashedKey:
-        """The encoding and hash of a key that was not in the younger generation at the start of the call."""
-        hashed = self._old.pop(key, None) if self._room else self._old.get(key)
-        if hashed is None:
-            encoded = key if isinstance(key, bytes) else encode_key(key)
-            hashed = (encoded, key_hash_of(encoded))
-            if len(encoded) > _LONGEST:
-                return hashed
-        if self._room:
-            self._room -= 1
-            if len(self._young) >= self._half:
-                self._old, self._young = self._young, {}
-            self._young[key] = hashed
-        return hashed

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import encode_tables, of_numbers
+from headrace.lowlevel.intervals.interval_map import positions_in
 
 ROW = "row"
 """Name of the first column."""
@@ -77,10 +78,7 @@ def key_positions(key_hashes: pa.FixedSizeBinaryArray) -> npt.NDArray[np.uint64]
     """The position of each key hash in the key space: its first eight bytes as a big-endian number."""
     if not len(key_hashes):
         return np.empty(0, np.uint64)
-    halves = np.frombuffer(key_hashes.buffers()[1], ">u8")[
-        2 * key_hashes.offset : 2 * (key_hashes.offset + len(key_hashes))
-    ]
-    return halves[::2].astype(np.uint64)
+    return positions_in(key_hashes.buffers()[1].slice(16 * key_hashes.offset, 16 * len(key_hashes)))
 
 
 def lines_of_keys(batch: pa.RecordBatch, wanted: KeyPositions) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_equal_bytes, of_numbers
-from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.columnar.key_columns import ENCODED, Numbers
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_batch import ValueSchema, concatenated
 from headrace.lowlevel.records.column_block import ColumnBlock
@@ -149,17 +149,17 @@ def _described(name: Name) -> str:
 
 def key_hashes_of(block: Block) -> pa.Array:
     """The hash of each key of a block, of type `binary(16)`."""
-    return of_equal_bytes(block.key_hashes, 16)
+    return block.hash_column if isinstance(block, ColumnBlock) else of_equal_bytes(block.key_hashes, 16)
 
 
 def keys_of(block: Block) -> pa.Array:
     """The encoded keys of a block, of type `large_binary`."""
-    return of_bytes(block.keys, pa.large_binary())
+    return block.key_column if isinstance(block, ColumnBlock) else of_bytes(block.keys, ENCODED)
 
 
 def keys_of_records(block: Block) -> tuple[pa.Array, pa.Array]:
     """The 16-byte hash of each record's key, and the encoded key: two arrays as long as the block."""
-    indices = of_numbers(np.repeat(np.arange(len(block.key_hashes)), block.counts))
+    indices = of_numbers(np.repeat(np.arange(len(block.counts)), block.counts))
     return key_hashes_of(block).take(indices), keys_of(block).take(indices)
 
 
@@ -207,8 +207,8 @@ def without_duplicates(block: Block, context: IntervalContext) -> Block:
     fresh = context.fresh(block.stream, block.ids, block.timestamps)
     if len(fresh) == len(block):
         return block
-    owners = np.repeat(np.arange(len(block.key_hashes)), block.counts)[np.array(fresh, np.int64)]
-    counts = np.bincount(owners, minlength=len(block.key_hashes))
+    owners = np.repeat(np.arange(len(block.counts)), block.counts)[np.array(fresh, np.int64)]
+    counts = np.bincount(owners, minlength=len(block.counts))
     owning = np.flatnonzero(counts).tolist()
     return Block(
         block.consumer,

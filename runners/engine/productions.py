@@ -104,8 +104,8 @@ class WeakProductions(Productions):
         self._are_all_weak &= block.stream in self.streams
         if self._are_all_weak:
             # In the order of sending, which differs only if user code goes through keys in another order.
-            self._hash.update(repr((interval, block.consumer, block.stream, len(block.key_hashes))).encode())
-            self._hash.update(b"".join(block.key_hashes))
+            self._hash.update(repr((interval, block.consumer, block.stream, len(block.counts))).encode())
+            self._hash.update(block.joined_hashes())
             self._hash.update(block.counts.tobytes())
 
     def digest(self, *reported: Mapping[str, object]) -> str:

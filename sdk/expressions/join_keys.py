@@ -80,8 +80,12 @@ class _Encoded(Single):
 
     def values(self, table: pa.RecordBatch) -> list[object]:
         """See `ValueSchema`."""
+        return cast("list[object]", self.encoded(table).to_pylist())
+
+    def encoded(self, table: pa.RecordBatch) -> pa.Array:
+        """See `EncodedKeys`."""
         columns = [without_dictionary(table.column(column)) for shape in self.key.fields for column in shape.columns()]
-        return cast("list[object]", _encoded(columns, self.key.side).cast(pa.large_binary()).to_pylist())
+        return _encoded(columns, self.key.side).cast(pa.large_binary())
 
 
 def key_in(fields: Sequence[tuple[ValueSchema, pa.Array]], side: int, add: Callable[[pa.Array], int]) -> JoinKey:

@@ -23,13 +23,13 @@ from headrace.lowlevel import (
     TimerColumns,
 )
 from headrace.lowlevel.checkpoint.files.file_chain import within
-from headrace.lowlevel.coders.coder import STANDARD_KEYS, key_hash_of
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.worker import Worker
 from headrace.lowlevel.records.column_batch import ColumnBatch, Single, Tuple
 from headrace.lowlevel.records.column_block import decode_block
 from headrace.lowlevel.records.record import Batch, KeyExtractor
+from headrace.lowlevel.shuffle.key_hashes import KeyHashCache
 from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -193,7 +193,7 @@ class Running:
         self.watermark = step.watermark
 
     def _ship(self, place: Keyed, gather: PartitionBuffer, bundles: dict[int, Bundle]) -> None:
-        for interval, parcel in gather.take_blocks(self.intervals, places_of).items():
+        for interval, parcel in gather.take_blocks(self.intervals, KeyHashCache()).items():
             came = decode_block(parcel.encode())
             if isinstance(place.computation, IntervalComputation):
                 bundles[interval.number].blocks.append(came)
@@ -235,13 +235,6 @@ def _batch(elements: Sequence[Element], as_columns: bool) -> Batch:
 
 
 _key = cast(KeyExtractor, itemgetter(0))
-
-
-def places_of(keys: Sequence[object]) -> list[tuple[bytes, bytes]]:
-    """Encoded key and row of each."""
-    encode = STANDARD_KEYS.encode
-    encoded = [key if isinstance(key, bytes) else encode(key) for key in keys]
-    return [(key, key_hash_of(key)) for key in encoded]
 
 
 def never(place: Keyed, batch: Batch) -> None:

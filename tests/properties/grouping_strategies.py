@@ -14,6 +14,7 @@ from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.worker import Worker
 from headrace.lowlevel.records.column_block import decode_block
 from headrace.lowlevel.records.record import Batch, Emit, KeyExtractor
+from headrace.lowlevel.shuffle.key_hashes import KeyHashCache
 from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.state.segment import decode
@@ -33,7 +34,7 @@ from headrace.sdk.operators.vectorized.sessions import ColumnSessions
 from headrace.sdk.operators.vectorized.state_migration import records_of_segments
 from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Element, Pane
-from tests.properties.computation_strategies import inherited, never, places_of
+from tests.properties.computation_strategies import inherited, never
 
 Way = Callable[[Windowing, AnyCombineFn], Computation]
 
@@ -153,7 +154,7 @@ class Combining:
         self.watermark = step.watermark
 
     def _ship(self, gather: PartitionBuffer, bundles: dict[int, Bundle]) -> None:
-        for interval, parcel in gather.take_blocks(self.intervals, places_of).items():
+        for interval, parcel in gather.take_blocks(self.intervals, KeyHashCache()).items():
             came = decode_block(parcel.encode())
             if isinstance(self.place.computation, IntervalComputation):
                 bundles[interval.number].blocks.append(came)

@@ -328,7 +328,7 @@ def _bundles(task: _Task, interval: int, inbox: Inbox) -> tuple[dict[str, Bundle
 def _bundle(task: _Task, name: str, blocks: list[Block]) -> Bundle:
     """The blocks for a computation, in the form that the computation takes."""
     for block in blocks:
-        _meet_class(task.program.topology.keyed[name], block.keys[:1])
+        _meet_class(task.program.topology.keyed[name], block.first_key())
     if name in task.program.by_columns:
         return Bundle(blocks=blocks)
     if are_worth_splitting(blocks):

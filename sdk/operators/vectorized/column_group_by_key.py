@@ -107,7 +107,7 @@ class ColumnGroupByKey(IntervalComputation):
         """The values of a block by key and window."""
         if self._input_forms[block.stream] is GroupingInputForm.WINDOWED:
             return self._sorted(block, context)
-        owners = np.repeat(np.arange(len(block.key_hashes)), block.counts)
+        owners = np.repeat(np.arange(len(block.counts)), block.counts)
         starts, ends = self._windows(times)
         values = _columns_of(block) if isinstance(block, ColumnBlock) else None
         if values is not None:

@@ -152,7 +152,7 @@ class ArrivalTables:
 
     def _of_values(self, block: Block) -> tuple[WindowTable, Numbers]:
         values = cast("Sequence[tuple[object, tuple[bytes, object, int, int]]]", block.values)
-        owners = np.repeat(np.arange(len(block.key_hashes)), block.counts).tolist()
+        owners = np.repeat(np.arange(len(block.counts)), block.counts).tolist()
         found: list[tuple[int, int, int, int, int]] = []
         accumulators: list[object] = []
         for owner, (_, (code, accumulator, count, lost)) in zip(owners, values, strict=True):

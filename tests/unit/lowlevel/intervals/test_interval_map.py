@@ -49,7 +49,7 @@ def test_many_rows_are_where_each_is(count: int, some: list[bytes]) -> None:
     intervals = IntervalMap.evenly(count)
     edges = [place for one in intervals for place in (one.start, one.stop - 1)]
     all_rows = [place.to_bytes(8, "big") + bytes(8) for place in edges] + some
-    assert intervals.indices_of(all_rows).tolist() == [intervals.index_of(row) for row in all_rows]
+    assert intervals.indices_of(b"".join(all_rows)).tolist() == [intervals.index_of(row) for row in all_rows]
 
 
 def test_keys_are_spread_evenly() -> None:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.coders.coder import encode_key, joined_hashes
+from headrace.lowlevel.columnar.arrow_arrays import of_joined
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.records.block import Block
@@ -36,7 +37,8 @@ def parcel(counts: list[int], column: pa.Array) -> ColumnBlock:
     table = pa.RecordBatch.from_pydict({"key": np.repeat(names, counts), "value": column})
     keys = list(map(encode_key, names))
     batch = ColumnBatch(table, np.arange(len(table)) * 7, pair(Single(0), Single(1)))
-    return ColumnBlock("step", "in", keys, list(map(key_hash_of, keys)), array("q", counts), batch)
+    hashes = of_joined(joined_hashes(keys), 16)
+    return ColumnBlock("step", "in", pa.array(keys, pa.large_binary()), hashes, array("q", counts), batch)
 
 
 def has_values(piece: Block) -> bool:

@@ -26,7 +26,8 @@ def parcel(shape: ValueSchema, records: int = MANY) -> ColumnBlock:
     keys = ["a"] * records + ["b"] * records
     table = pa.RecordBatch.from_pydict({"key": keys, "value": list(range(2 * records))})
     batch = ColumnBatch(table, np.arange(2 * records) * 1_000_000, shape)
-    made = ColumnBlock("step", "in", [b"sa", b"sb"], [b"a" * 16, b"b" * 16], array("q", [records] * 2), batch)
+    encoded, hashes = pa.array([b"sa", b"sb"], pa.large_binary()), pa.array([b"a" * 16, b"b" * 16], pa.binary(16))
+    made = ColumnBlock("step", "in", encoded, hashes, array("q", [records] * 2), batch)
     decoded = decode_block(made.encode())
     assert isinstance(decoded, ColumnBlock)
     return decoded

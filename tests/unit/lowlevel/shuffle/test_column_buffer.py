@@ -12,8 +12,8 @@ from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.records.column_batch import ColumnBatch, Single, pair
 from headrace.lowlevel.records.record import Batch, Keys
+from headrace.lowlevel.shuffle.key_hashes import KeyHashCache
 from headrace.lowlevel.shuffle.partition_buffer import ColumnBuffer, PartitionBuffer
-from headrace.lowlevel.shuffle.router import KeyHashCache
 from headrace.lowlevel.topology.computation import Computation
 from headrace.lowlevel.topology.nodes import Keyed
 
@@ -25,7 +25,7 @@ def test_records_of_a_key_stay_in_order_of_arrival(number_of_keys: int) -> None:
     buffer = ColumnBuffer("step", "in", itemgetter(0), encode_key)
     buffer.add(ColumnBatch(table, numbers, pair(Single(0), Single(1))))
     intervals, keys = IntervalMap.evenly(2), Keys()
-    for interval, block in buffer.take_blocks(intervals, KeyHashCache().of):
+    for interval, block in buffer.take_blocks(intervals, KeyHashCache()):
         assert all(intervals.intervals[intervals.index_of(hashed)] == interval for hashed in block.key_hashes)
         block.unpack(keys)
     found = {encoded: [(of.values, list(of.timestamps)) for of in records] for encoded, records in keys.values()}
@@ -45,7 +45,5 @@ def test_keys_with_a_dictionary_are_those_of_the_records(entries: list[str]) -> 
     batch = ColumnBatch(table, np.arange(5), pair(Single(0), Single(1)))
     buffer.add(batch)
     expected.add(Batch(batch.values, batch.timestamps))
-    [block], [other] = (
-        each.take_blocks(IntervalMap.evenly(1), KeyHashCache().of).values() for each in (buffer, expected)
-    )
+    [block], [other] = (each.take_blocks(IntervalMap.evenly(1), KeyHashCache()).values() for each in (buffer, expected))
     assert (block.keys, list(block.counts), list(block.values)) == (other.keys, list(other.counts), list(other.values))

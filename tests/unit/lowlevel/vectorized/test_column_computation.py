@@ -36,6 +36,7 @@ from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.worker import Commit, Worker
 from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.shuffle.key_hashes import KeyHashCache
 from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.storage.object_store import ObjectStore
@@ -46,7 +47,7 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.sdk.compiler.compiler import execution_strategies
 from headrace.testing.util import assert_that, equal_to
-from tests.properties.computation_strategies import Running, Step, places_of
+from tests.properties.computation_strategies import Running, Step
 
 Called = Callable[[RecordColumns, ColumnContext], object]
 
@@ -439,7 +440,7 @@ def bundle(place: Keyed, copy: MemoryStateStore, ids: list[bytes]) -> tuple[Comm
     [interval] = IntervalMap.evenly(1)
     gather = PartitionBuffer(place, "in", lambda _: None, lambda *_: None)
     gather.add(Batch([("a" if i[0] % 2 else "b", i[0]) for i in ids], [i[0] for i in ids], ids))
-    found.blocks = list(gather.take_blocks(IntervalMap.evenly(1), places_of).values())
+    found.blocks = list(gather.take_blocks(IntervalMap.evenly(1), KeyHashCache()).values())
     assert interval.number == 0
     commit = Worker(place, copy, lambda _, batch: out.extend(batch.values), {"in": 5}).run(found)
     copy.apply(commit.delta)
@@ -458,7 +459,7 @@ def test_records_go_before_timers_fire() -> None:
     place, found = Keyed("step", computation, {"in": key_of}, frozenset(["out"])), Bundle(watermark=100)
     gather = PartitionBuffer(place, "in", lambda _: None, lambda *_: None)
     gather.add(Batch([("a", 1), ("b", 2)], [1, 2]))
-    found.blocks = list(gather.take_blocks(IntervalMap.evenly(1), places_of).values())
+    found.blocks = list(gather.take_blocks(IntervalMap.evenly(1), KeyHashCache()).values())
     assert found.blocks
     Worker(place, MemoryStateStore(), lambda *_: None).run(found)
     assert seen == [0]
