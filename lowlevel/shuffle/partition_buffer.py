@@ -93,23 +93,21 @@ class ColumnBuffer:
         self._batches, self.size = [], 0
         key = self.key_of(batch)
         assert key is not None, "`add` takes only batches with keys of columns"
-        columns = [batch.table.column(number) for number in key.columns()]
-        numbers = numbered(columns)
-        first_rows = of_numbers(first_indices(numbers, int(numbers.max()) + 1))
-        columns = [column.take(first_rows) for column in columns]
-        if (encoded := self._encoded(key, columns, batch.table.take(first_rows))) is None:
-            keys = key.values(batch.table.take(first_rows))
-            numbers, encoded = _merged(numbers, of_bytes(list(map(self._encode, keys)), ENCODED))
+        numbers = numbered([batch.table.column(number) for number in key.columns()])
+        distinct = batch.table.take(of_numbers(first_indices(numbers, int(numbers.max()) + 1)))
+        if (encoded := self._encoded(key, distinct)) is None:
+            numbers, encoded = _merged(numbers, of_bytes(list(map(self._encode, key.values(distinct))), ENCODED))
         hashes = key_hashes.joined(encoded.to_pylist())
         positions = intervals.indices_of(hashes)
         order = np.argsort(positions, kind="stable")
         keys_in_order = encoded.take(of_numbers(order)), of_joined(hashes, 16).take(of_numbers(order))
         return self._blocks(batch, numbers, keys_in_order, positions, order, intervals)
 
-    def _encoded(self, key: ValueSchema, columns: list[pa.Array], table: pa.RecordBatch) -> pa.Array | None:
+    def _encoded(self, key: ValueSchema, table: pa.RecordBatch) -> pa.Array | None:
         """The encodings of distinct keys, one for each row, if different keys have different ones; else None."""
         if isinstance(key, EncodedKeys):
             return key.encoded(table)
+        columns = [table.column(number) for number in key.columns()]
         if len(columns) == 1 and is_direct(columns[0]) and isinstance(key, Single):
             return encoded_keys(columns[0])
         first = key.values(table.slice(0, 1))[0]
