@@ -160,10 +160,10 @@ class CollectionGraph:
         """Whether some elements may be retractions. Their form is never PLAIN."""
         return collection in self._retractions
 
-    def joining(self, step: Step) -> list[Step] | None:
-        """The two steps of a `Join` behind its grouping, if nothing else reads the groups."""
+    def joining(self, step: Step, count: int) -> list[Step] | None:
+        """The steps of a join behind its grouping, if nothing else reads the groups."""
         collection, found = step.outputs[None], []
-        for _ in range(2):
+        for _ in range(count):
             readers = self.readers.get(collection, [])
             if len(readers) != 1 or collection in self.side_inputs or None not in readers[0][0].outputs:
                 return None

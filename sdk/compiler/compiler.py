@@ -314,8 +314,8 @@ class _Compiler:
             streams = {self._once(stream): form for stream, form in streams.items()}
         takes_back = self._graph.may_retract(self._graph.inputs(step)[0])
         fanout = transform.fanout if isinstance(transform, CombineByKey) else None
-        matched = transform.matched if isinstance(transform, JoinGrouping) else None
-        joining = None if matched is None else self._graph.joining(step)
+        made = transform.made if isinstance(transform, JoinGrouping) else None
+        joining = None if made is None else self._graph.joining(step, made.steps)
         strategy = grouping_strategy(
             windowing,
             combine,
@@ -328,7 +328,7 @@ class _Compiler:
             self._joined[step.outputs[None]] = joining[-1].outputs[None]
         self._of_groupings.append(strategy.of_step(label))
         plan = GroupingPlan(
-            transform, label, windowing, combine, fanout, takes_back, strategy, matched, joining=joining or ()
+            transform, label, windowing, combine, fanout, takes_back, strategy, made, joining=joining or ()
         )
         add_grouping(self._topology, plan, streams)
 

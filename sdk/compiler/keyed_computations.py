@@ -16,7 +16,7 @@ from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, Fanout
 from headrace.sdk.compiler.execution_strategy import Grouper, GroupingStrategy, Lifting
 from headrace.sdk.expressions.join_keys import JoinKeyOf
-from headrace.sdk.functions.matched import Matched
+from headrace.sdk.functions.matched import Assembled, Matched
 from headrace.sdk.graph.pvalue import Step
 from headrace.sdk.graph.side_inputs import AsSideInput
 from headrace.sdk.model.element_form import GroupingInputForm
@@ -30,7 +30,7 @@ from headrace.sdk.operators.side_inputs.gate_inputs import Sharding, SideGroupin
 from headrace.sdk.operators.side_inputs.window_mapping import SideWindows
 from headrace.sdk.operators.vectorized.column_group_by_key import ColumnGroupByKey
 from headrace.sdk.operators.vectorized.column_grouping import ColumnGrouping
-from headrace.sdk.operators.vectorized.column_join import ColumnJoin
+from headrace.sdk.operators.vectorized.column_join import ColumnCoGroup, ColumnJoin
 from headrace.sdk.operators.vectorized.eligibility import gap_of
 from headrace.sdk.operators.vectorized.sessions import ColumnSessions
 from headrace.sdk.operators.vectorized.state_migration import records_of_segments
@@ -61,10 +61,10 @@ class GroupingPlan:
     """Whether the input may have retractions."""
     strategy: GroupingStrategy
     """What `grouping_strategy` has chosen."""
-    matched: Matched | None = None
-    """What joins the elements, if the step is part of a `Join`."""
+    made: Assembled | Matched | None = None
+    """What is made of the groups, if the step is part of a `CoGroupByKey` or `Join`."""
     joining: Sequence[Step] = ()
-    """The steps behind the grouping whose work a `ColumnJoin` does, too."""
+    """The steps behind the grouping whose work a `ColumnCoGroup` or `ColumnJoin` does, too."""
 
 
 def add_grouping(topology: Topology, plan: GroupingPlan, streams: Streams) -> None:
@@ -77,7 +77,7 @@ def add_grouping(topology: Topology, plan: GroupingPlan, streams: Streams) -> No
     topology.computation(
         plan.label,
         _grouping(plan, streams),
-        dict.fromkeys(streams, key_of if plan.matched is None else JoinKeyOf()),
+        dict.fromkeys(streams, JoinKeyOf() if isinstance(plan.made, Matched) else key_of),
         [plan.label],
         watermark_percentile=plan.transform.watermark_percentile,
         key_encoding=plan.transform.key_encoding,
@@ -87,9 +87,11 @@ def add_grouping(topology: Topology, plan: GroupingPlan, streams: Streams) -> No
 def _grouping(plan: GroupingPlan, streams: Streams) -> Computation:
     combine = shipped(plan.combine, plan.label)
     if plan.strategy.grouper is Grouper.JOIN:
-        assert plan.matched is not None, "the caller has asked for a join"
         labels = [step.full_label for step in plan.joining]
-        return ColumnJoin(plan.windowing, streams, plan.label, plan.matched, labels)
+        if isinstance(plan.made, Matched):
+            return ColumnJoin(plan.windowing, streams, plan.label, plan.made, labels)
+        assert plan.made is not None, "the caller has asked for a join"
+        return ColumnCoGroup(plan.windowing, streams, plan.label, plan.made, labels[0])
     if plan.strategy.grouper is Grouper.LISTS:
         return ColumnGroupByKey(plan.windowing, streams, plan.label)
     if combine is None or plan.strategy.grouper is Grouper.PER_KEY:

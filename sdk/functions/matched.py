@@ -1,11 +1,46 @@
-"""What: the pairs that a join makes of the elements of one key and window."""
+"""What: the lists and the pairs that joins make of the elements of one key and window."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
 from headrace.sdk.model.row import Row
+
+
+class Assembled:
+    """Makes a list for each collection of a key's tagged values: a dict by tag, or a tuple.
+
+    Args:
+        tags: The name of each collection.
+        by_tag: Whether the lists are in a dict.
+
+    >>> Assembled(["a", "b"], True)(("key", [(1, 2.5), (1, 3.5)]))
+    ('key', {'a': [], 'b': [2.5, 3.5]})
+    """
+
+    steps = 1
+    """Number of steps behind the grouping whose work this is."""
+
+    def __init__(self, tags: Sequence[object], by_tag: bool) -> None:
+        self._tags, self._by_tag = tags, by_tag
+
+    @property
+    def sides(self) -> int:
+        """Number of collections."""
+        return len(self._tags)
+
+    def __call__(self, both: tuple[object, Iterable[tuple[int, object]]]) -> tuple[object, object]:
+        """The key and the lists."""
+        key, values = both
+        lists: list[list[object]] = [[] for _ in self._tags]
+        for index, value in values:
+            lists[index].append(value)
+        return key, self.put_together(lists)
+
+    def put_together(self, lists: Sequence[list[object]]) -> object:
+        """The lists of a key, of which there is one for each collection."""
+        return dict(zip(self._tags, lists, strict=True)) if self._by_tag else tuple(lists)
 
 
 class Matched:
@@ -19,6 +54,8 @@ class Matched:
     >>> [row.right for row in Matched(True, False, ("left", "right"))("key", (["a"], []))]
     [None]
     """
+
+    steps = 2
 
     def __init__(self, keep_left: bool, keep_right: bool, names: tuple[str, str]) -> None:
         self.keep_left, self.keep_right, self.names = keep_left, keep_right, names

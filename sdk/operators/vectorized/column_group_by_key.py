@@ -6,7 +6,7 @@ window, and grouped by sorting. `ColumnGroupByKey` emits the same panes as a `Gr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, chain, pairwise, repeat
 from typing import NamedTuple, cast
 
@@ -172,9 +172,9 @@ class ColumnGroupByKey(IntervalComputation):
             self._emit_panes(table.keys.take(of_numbers(panes)), (starts[panes], ends[panes]), lists, context)
 
     def _emit_panes(
-        self, keys: pa.Array, bounds: tuple[Numbers, Numbers], lists: list[list[object]], context: IntervalContext
+        self, keys: pa.Array, bounds: tuple[Numbers, Numbers], lists: Sequence[object], context: IntervalContext
     ) -> None:
-        """Emit panes of encoded keys and of windows with these starts and ends, each with a list of values."""
+        """Emit panes of encoded keys and of windows with these starts and ends, each with its values."""
         pairs = zip(decoded_keys(keys, context), lists, strict=True)
         windows = windows_between(*bounds, self._config.namespaces.are_global)
         context.emit(self._output_stream, Batch(list(zip(pairs, windows, repeat(ONLY_PANE))), (bounds[1] - 1).tolist()))

@@ -1,8 +1,10 @@
-"""When and how for a `Join` of all keys of an interval at once: the vectorized implementation of `Join`.
+"""When and how for a join of all keys of an interval at once: vectorized `Join` and `CoGroupByKey`.
 
-A `Join` is a grouping of both sides' elements, tagged with their side, and a step that pairs the elements of each
-group. `ColumnJoin` does the work of both. Its state is that of a `ColumnGroupByKey`; when windows end, it numbers the
-keys and windows of both sides, and takes the rows of either side by index:
+A `CoGroupByKey` is a grouping of the elements of several collections, its sides, tagged with the number of their side,
+and a step that makes a list of each side's elements; `ColumnCoGroup` does the work of both. A `Join` is a
+`CoGroupByKey` and a step that pairs the elements of each group; `ColumnJoin` does the work of all three. Their state is
+that of a `ColumnGroupByKey`; when windows end, they number the keys and windows of all sides, and take the elements of
+each side by index. Of a `Join`:
 
     left   key  window      right  key  window      out  left  right
     0      a    1           0      a    1                 0     0
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from itertools import chain, pairwise, repeat
 from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -27,7 +29,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import IntervalContext
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Fired, OrNone, windows_between
-from headrace.sdk.functions.matched import Matched
+from headrace.sdk.functions.matched import Assembled, Matched
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.fusion.stage_plan import report_elements
 from headrace.sdk.operators.vectorized.column_group_by_key import ColumnGroupByKey
@@ -77,10 +79,10 @@ class ColumnJoin(ColumnGroupByKey):
 
     def _emit(self, tables: list[ElementTable], context: IntervalContext) -> None:
         """Emit the rows of each key and window; those of a key are in the order of the ends of their windows."""
-        parts = list(chain.from_iterable(_sides_of(table) for table in tables if len(table)))
-        if not parts:
+        parts = _parts(tables, 2)
+        if not any(parts):
             return
-        left, right = (_Side.of([part for number, part in parts if number == side]) for side in (0, 1))
+        left, right = map(_Side.of, parts)
         pairs = _Pairs.of(left, right, self._matched)
         rows, groups = int(pairs.stops[-1]), len(pairs.stops)
         by_column = left.values is None or isinstance(left.values, ValueColumns)
@@ -113,6 +115,48 @@ class ColumnJoin(ColumnGroupByKey):
         )
 
 
+@named("ColumnCoGroup")
+class ColumnCoGroup(ColumnGroupByKey):
+    """Emits the elements of each key and window, a list for each side, when the window ends.
+
+    Args:
+        windowing: As for `ColumnJoin`.
+        input_forms: Form of the payloads of each input stream, which are pairs of side and element.
+        output_stream: Stream to which groups are sent, in the form FIRED.
+        assembled: How the lists of a group are put together.
+        step: Label of the step that assembles groups, whose work this is.
+    """
+
+    def __init__(
+        self,
+        windowing: Windowing,
+        input_forms: Mapping[str, GroupingInputForm],
+        output_stream: str,
+        assembled: Assembled,
+        step: str,
+    ) -> None:
+        super().__init__(windowing, input_forms, output_stream)
+        self._assembled, self._step = assembled, step
+
+    def _emit(self, tables: list[ElementTable], context: IntervalContext) -> None:
+        """See `ColumnGroupByKey`."""
+        parts = _parts(tables, self._assembled.sides)
+        if not any(parts):
+            return
+        sides = list(map(_Side.of, parts))
+        keys = pa.concat_arrays([part.taken(part.table.keys) for part in chain.from_iterable(parts)])
+        groups, starts, ends, firsts = _groups(sides)
+        by_column = all(side.values is None or isinstance(side.values, ValueColumns) for side in sides)
+        report_elements(self._step, len(firsts), len(firsts), len(firsts) if by_column else 0)
+        ordered = [_Ordered.of(side, its, len(firsts)) for side, its in zip(sides, _split(groups, sides), strict=True)]
+        cuts = np.flatnonzero(np.diff((np.cumsum(np.bincount(groups)) - 1) // _FEW)) + 1
+        for begin, end in pairwise([0, *cuts.tolist(), len(firsts)]):
+            lists = [each.lists(side, begin, end) for side, each in zip(sides, ordered, strict=True)]
+            panes = firsts[begin:end]
+            values = [self._assembled.put_together(its) for its in zip(*lists, strict=True)]
+            self._emit_panes(keys.take(of_numbers(panes)), (starts[panes], ends[panes]), values, context)
+
+
 Elements: TypeAlias = "ValueColumns | list[object] | None"
 """Elements of one side as columns, or as Python objects; None if there is none."""
 
@@ -128,18 +172,19 @@ class _Side:
     values: Elements
 
     @classmethod
-    def of(cls, parts: Sequence[_Side]) -> _Side:
-        """Concatenate parts; elements of several kinds become Python objects."""
-        if len(parts) == 1:
-            return parts[0]
+    def of(cls, parts: Sequence[_Part]) -> _Side:
+        """The elements of all parts of the side; those of several kinds become Python objects."""
         if not parts:
             return cls(pa.nulls(0, KEY_HASH), [np.empty(0, np.int64)] * 4, None)
-        hashes = pa.concat_arrays([part.key_hashes for part in parts])
-        numbers = [np.concatenate(columns) for columns in zip(*(part.numbers for part in parts), strict=True)]
+        hashes = pa.concat_arrays([part.taken(part.table.key_hashes) for part in parts])
+        numbers = [
+            np.concatenate([part.table[column][part.lines] for part in parts])
+            for column in (START, END, EPOCH, POSITION)
+        ]
         columns = [part.values for part in parts if isinstance(part.values, ValueColumns)]
         if len(columns) == len(parts) and all(each.kind == columns[0].kind for each in columns):
             return cls(hashes, numbers, cast(ValueColumns, concatenated_values(columns)))
-        return cls(hashes, numbers, list(chain.from_iterable(map(_objects, parts))))
+        return cls(hashes, numbers, list(chain.from_iterable(_objects(part.values) for part in parts)))
 
     def __len__(self) -> int:
         return len(self.key_hashes)
@@ -153,19 +198,40 @@ class _Side:
         """The elements at these indices as Python objects; None for an index below 0."""
         if self.values is None:
             return [None] * len(indices)
-        if isinstance(self.values, ValueColumns):
-            self.values = _objects(self)
-        elements = self.values
+        elements = self.values = _objects(self.values)
         return [elements[index] if index >= 0 else None for index in indices.tolist()]
 
 
-def _objects(side: _Side) -> list[object]:
-    assert side.values is not None, "there are elements"
-    return side.values.shape.values(side.values.table) if isinstance(side.values, ValueColumns) else side.values
+def _objects(values: ValueColumns | list[object]) -> list[object]:
+    return values.shape.values(values.table) if isinstance(values, ValueColumns) else values
 
 
-def _sides_of(table: ElementTable) -> Iterator[tuple[int, _Side]]:
-    """The number of each side that has elements in a table of pairs of side and element, and these."""
+class _Part(NamedTuple):
+    """Those elements of a table that belong to one side."""
+
+    table: ElementTable
+    lines: Numbers | slice
+    """The index of each element's line; a slice for all lines, each of which has one element."""
+    values: ValueColumns | list[object]
+    """The elements."""
+
+    def taken(self, column: pa.Array) -> pa.Array:
+        """A column with an entry for each element, from one with an entry for each line."""
+        return column if isinstance(self.lines, slice) else column.take(of_numbers(self.lines))
+
+
+def _parts(tables: Sequence[ElementTable], sides: int) -> list[list[_Part]]:
+    """The parts of each side in tables of pairs of the number of a side and an element."""
+    parts: list[list[_Part]] = [[] for _ in range(sides)]
+    for table in tables:
+        if len(table):
+            for side, part in _parts_of(table):
+                parts[side].append(part)
+    return parts
+
+
+def _parts_of(table: ElementTable) -> Iterator[tuple[int, _Part]]:
+    """The number of each side that has elements in a table, and these."""
     if isinstance(table.values, ValueColumns):
         shape = table.values.shape
         if isinstance(shape, Tuple) and len(shape.shapes) == 2 and isinstance(shape.shapes[0], Single):
@@ -181,17 +247,32 @@ def _sides_of(table: ElementTable) -> Iterator[tuple[int, _Side]]:
 
 def _parted(
     table: ElementTable, lines: Numbers, tags: Numbers, values: ValueColumns | list[object]
-) -> Iterator[tuple[int, _Side]]:
-    """As `_sides_of`, of elements with the index of their line, and their side."""
-    numbers = [table[column] for column in (START, END, EPOCH, POSITION)]
-    for side in (0, 1):
+) -> Iterator[tuple[int, _Part]]:
+    """As `_parts_of`, of elements with the index of their line, and their side."""
+    for side in np.flatnonzero(np.bincount(tags)).tolist():
         chosen = np.flatnonzero(tags == side)
         if len(chosen) == len(table) == len(lines):
-            yield side, _Side(table.key_hashes, numbers, values)
-        elif len(chosen):
-            its = lines[chosen]
+            yield side, _Part(table, slice(None), values)
+        else:
             taken = values.taken(chosen) if isinstance(values, ValueColumns) else [values[at] for at in chosen.tolist()]
-            yield side, _Side(table.key_hashes.take(of_numbers(its)), [each[its] for each in numbers], taken)
+            yield side, _Part(table, lines[chosen], taken)
+
+
+def _groups(sides: Sequence[_Side]) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Number the keys and windows of all sides, of which at least one has elements.
+
+    Returns:
+        The number of each element, side after side; the start and end of its window; and the index of the first element
+        with each number.
+    """
+    starts, ends = (np.concatenate([side.numbers[bound] for side in sides]) for bound in (START, END))
+    groups, count = window_groups(pa.concat_arrays([side.key_hashes for side in sides]), starts, ends)
+    return groups, starts, ends, first_indices(groups, count)
+
+
+def _split(groups: Numbers, sides: Sequence[_Side]) -> list[Numbers]:
+    """The numbers of each side's elements."""
+    return np.split(groups, np.cumsum([len(side) for side in sides])[:-1])
 
 
 class _Matches(NamedTuple):
@@ -223,6 +304,14 @@ class _Ordered:
         begins = np.where(found > 0, np.cumsum(found) - found, len(side))
         return cls(np.append(side.order(groups), -1), begins, found)
 
+    def lists(self, side: _Side, begin: int, end: int) -> Iterator[list[object]]:
+        """The elements of each group from number `begin` to before `end`."""
+        stops = np.cumsum(self.counts[:end])
+        first, last = (int(stops[at - 1]) if at else 0 for at in (begin, end))
+        elements = side.objects(self.order[first:last])
+        edges = (stops[begin:] - first).tolist()
+        return map(elements.__getitem__, map(slice, [0, *edges], edges))
+
     def or_none(self, chosen: bool) -> _Ordered:
         """With None in groups that have no element, if it is chosen."""
         return replace(self, counts=np.maximum(self.counts, 1)) if chosen else self
@@ -242,11 +331,9 @@ class _Pairs:
     @classmethod
     def of(cls, left: _Side, right: _Side, matched: Matched) -> _Pairs:
         """Number the keys and windows of both sides, of which at least one has elements."""
-        hashes = pa.concat_arrays([left.key_hashes, right.key_hashes])
-        starts, ends = (np.concatenate([left.numbers[bound], right.numbers[bound]]) for bound in (START, END))
-        groups, count = window_groups(hashes, starts, ends)
-        firsts = first_indices(groups, count)
-        ordered = _Ordered.of(left, groups[: len(left)], count), _Ordered.of(right, groups[len(left) :], count)
+        sides = left, right
+        groups, starts, ends, firsts = _groups(sides)
+        ordered = [_Ordered.of(side, its, len(firsts)) for side, its in zip(sides, _split(groups, sides), strict=True)]
         one, other = ordered[0].or_none(matched.keep_right), ordered[1].or_none(matched.keep_left)
         return cls(one, other, starts[firsts], ends[firsts], np.cumsum(one.counts * other.counts))
 

@@ -22,7 +22,7 @@ from headrace.sdk.combinefns.combine_fn import (
     curried,
     require_combiner,
 )
-from headrace.sdk.functions.matched import Matched
+from headrace.sdk.functions.matched import Assembled, Matched
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import Collection, PCollection
 from headrace.sdk.graph.side_inputs import AsSideInput, refuse_bare
@@ -107,15 +107,15 @@ class GroupByKey(PercentileWatermark, PTransform[PCollection[object], PCollectio
 
 
 class JoinGrouping(GroupByKey):
-    """The grouping of a `Join`, whose values are pairs of the number of their side and the element.
+    """The grouping of a `CoGroupByKey` or `Join`, whose values are pairs of the number of their side and the element.
 
     Args:
-        matched: What is made of the groups, behind a step that separates the sides.
+        made: What the steps behind it make of the groups.
     """
 
-    def __init__(self, matched: Matched) -> None:
+    def __init__(self, made: Assembled | Matched) -> None:
         super().__init__()
-        self.matched = matched
+        self.made = made
 
 
 def grouped(inputs: PCollection[object], label: str) -> PCollection[object]:

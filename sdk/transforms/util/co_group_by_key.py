@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import GenericAlias
 from typing import Any
 
@@ -12,7 +12,7 @@ from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.records.column_batch import Single, ValueSchema, pair
 from headrace.sdk.expressions.batch_view import BatchView, PairFunction
-from headrace.sdk.functions.matched import Matched
+from headrace.sdk.functions.matched import Assembled, Matched
 from headrace.sdk.graph.ptransform import collections_of
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.transforms.core.create import Create
@@ -51,14 +51,13 @@ class CoGroupByKey(OfSeveral):
         _require_same_windows(collections)
         tagged = [_Tag(index).of(collection) for index, collection in enumerate(collections)]
         merged = tagged | Flatten(pipeline=self.pipeline) if tagged else self._nothing()
-        joined = (
-            merged | "GroupByKey" >> self._grouping() | "Assemble" >> Map(_Assemble(tags, isinstance(inputs, Mapping)))
-        )
+        assembled = Assembled(tags, isinstance(inputs, Mapping))
+        joined = merged | "GroupByKey" >> self._grouping(assembled) | "Assemble" >> Map(assembled)
         joined.element_type = _joined_type(collections, isinstance(inputs, Mapping))
         return joined
 
-    def _grouping(self) -> GroupByKey:
-        return GroupByKey()
+    def _grouping(self, assembled: Assembled) -> GroupByKey:
+        return JoinGrouping(assembled)
 
     def _nothing(self) -> PCollection[object]:
         if self.pipeline is None:
@@ -77,7 +76,7 @@ class GroupsToJoin(CoGroupByKey):
         super().__init__()
         self._matched = matched
 
-    def _grouping(self) -> GroupByKey:
+    def _grouping(self, assembled: Assembled) -> GroupByKey:
         return JoinGrouping(self._matched)
 
 
@@ -122,20 +121,3 @@ class _Tag(PairFunction):
     def __call__(self, both: tuple[object, object]) -> tuple[object, tuple[int, object]]:
         key, value = both
         return key, (self._index, value)
-
-
-class _Assemble:
-    """Sorts a key's tagged values into a list for each collection: a dict by tag, or a tuple.
-
-    Written as one function without calls of others, because it is called for each key.
-    """
-
-    def __init__(self, tags: list[object], by_tag: bool) -> None:
-        self._tags, self._by_tag = tags, by_tag
-
-    def __call__(self, both: tuple[object, Iterable[tuple[int, object]]]) -> tuple[object, object]:
-        key, values = both
-        lists: list[list[object]] = [[] for _ in self._tags]
-        for index, value in values:
-            lists[index].append(value)
-        return key, dict(zip(self._tags, lists, strict=True)) if self._by_tag else tuple(lists)

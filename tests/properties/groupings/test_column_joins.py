@@ -1,4 +1,4 @@
-"""A `Join` over columns is a `Join` key by key: the same rows, types and counters, whatever way each life takes."""
+"""Joins over columns are joins key by key: the same rows, types and counters, whatever way each life takes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ from headrace.transforms.window import FixedWindows, GlobalWindows
 from headrace.utils.timestamp import Timestamp
 from tests.depth import seeds
 
-GROUPING = "Join/CoGroupByKey/GroupByKey"
 KINDS = ("inner", "left", "right", "outer")
 JOIN, LISTS, BY_KEY = "join", "lists", "by key"
 """All at once; the groups of all keys at once; key by key."""
@@ -60,6 +59,8 @@ MINUTES = 6
 class Case:
     """Two tables, and how they are joined."""
 
+    grouping = "Join/CoGroupByKey/GroupByKey"
+
     def __init__(self, seed: int, folder: Path) -> None:
         self.seed = seed
         rng = random.Random(seed)
@@ -82,14 +83,48 @@ class Case:
 
     def rows(self, pipeline: beam.Pipeline) -> beam.PCollection[Any]:
         """The joined rows."""
-        sides = [
+        left, right = self.sides(pipeline)
+        return left | Join(right, self.on, self.how, self.names)
+
+    def sides(self, pipeline: beam.Pipeline) -> list[beam.PCollection[Any]]:
+        """The rows of both tables."""
+        return [
             pipeline
             | f"Read{number}" >> beam.io.ReadFromParquet(f"{folder}/*", timestamp="at", max_delay=self.max_delay)
             | f"Windows{number}" >> beam.WindowInto(self.windows)
             for number, folder in enumerate(self.folders)
         ]
-        left, right = sides
-        return left | Join(right, self.on, self.how, self.names)
+
+    @property
+    def show(self) -> Callable[..., Any]:
+        """Makes text of a row."""
+        return shown
+
+
+class Groups(Case):
+    """Two tables, one of them possibly twice, whose rows go through `CoGroupByKey`."""
+
+    grouping = "Join/GroupByKey"
+
+    def rows(self, pipeline: beam.Pipeline) -> beam.PCollection[Any]:
+        """Groups of rows with the same first field; the values of some sides are no columns."""
+        rng, (left, right) = random.Random(self.seed), self.sides(pipeline)
+        pairs = [
+            left | "Left" >> beam.Map(lambda row: (row["k"], row)),
+            right | "Right" >> rng.choice([_PAIRS, _OBJECTS]),
+            left | "Ids" >> beam.Map(lambda row: (row["k"], row["id"])),
+        ][: rng.randint(2, 3)]
+        by_tag = rng.random() < 0.5
+        return (dict(zip("abc", pairs, strict=False)) if by_tag else tuple(pairs)) | "Join" >> beam.CoGroupByKey()
+
+    @property
+    def show(self) -> Callable[..., Any]:
+        """See `Case`."""
+        return group_shown
+
+
+_PAIRS = beam.Map(lambda row: (row["k"], row["x"]))
+_OBJECTS = beam.Map(lambda row: (row["k"], (repr(row), row)))
 
 
 def _written(rng: random.Random, folder: Path, columns: dict[str, tuple[pa.DataType, list[object]]]) -> Path:
@@ -132,7 +167,7 @@ def taken(way: str) -> Iterator[None]:
     """Compile joins in this way."""
     with pytest.MonkeyPatch.context() as patch:
         if way != JOIN:
-            patch.setattr(CollectionGraph, "joining", lambda graph, step: None)
+            patch.setattr(CollectionGraph, "joining", lambda graph, step, count: None)
         if way == BY_KEY:
             patch.setattr(execution_strategy, "obstacle", lambda *args, **options: "the test wants it so")
         yield
@@ -162,6 +197,16 @@ def shown(
     return repr((key, window)), repr((row, at, window, pane))
 
 
+def group_shown(
+    group: tuple[Any, Any],
+    at: Any = beam.DoFn.TimestampParam,
+    window: Any = beam.DoFn.WindowParam,
+    pane: Any = beam.DoFn.PaneInfoParam,
+) -> tuple[str, str]:
+    """As `shown`, of a group."""
+    return repr((group[0], window)), repr((group, at, window, pane))
+
+
 def ids(row: beam.Row) -> tuple[object, object]:
     """The numbers of both elements."""
     left, right = row._asdict().values()
@@ -173,7 +218,7 @@ Life = tuple[str, int, int | None]
 
 
 def run(
-    case: Case, lives: list[Life], place: Path, show: Callable[..., Any] = shown
+    case: Case, lives: list[Life], place: Path, show: Callable[..., Any] | None = None
 ) -> tuple[list[Any], dict[str, int]]:
     """The rows in order of arrival, and the counters of the join; each life goes on with the checkpoint."""
     rows: dict[int, list[Any]] = {}
@@ -182,20 +227,20 @@ def run(
         with taken(way):
             options = PipelineOptions([], checkpoint=str(place), max_records_per_epoch=case.limit)
             pipeline = beam.Pipeline(LocalRunner(intervals=intervals, scheduler=Dies(last)), options)
-            _ = case.rows(pipeline) | "Shown" >> beam.Map(show) | "Keep" >> beam.io.Write(sink)
+            _ = case.rows(pipeline) | "Shown" >> beam.Map(show or case.show) | "Keep" >> beam.io.Write(sink)
             try:
                 result = pipeline.run()
             except Crash:
                 continue
             break
     left = Checkpoint.read(ObjectStore(str(place)))
-    assert not any(left.load(GROUPING).count().values()), "a closed window leaves no state"
-    counted = {name: count for name, count in result.counters[GROUPING].items() if count and name != "timers"}
+    assert not any(left.load(case.grouping).count().values()), "a closed window leaves no state"
+    counted = {name: count for name, count in result.counters[case.grouping].items() if count and name != "timers"}
     metrics: Counter[str] = Counter(counted)
     for counter in result.metrics().query(beam.metrics.MetricsFilter().with_namespace("headrace"))["counters"]:
         # What leaves the grouping is rows in one way, and groups in another; elements are taken in either way.
         step, name = counter.key.step, counter.key.metric.name
-        if step.startswith("Join/") and step != GROUPING:
+        if step.startswith("Join/") and step != case.grouping:
             metrics[f"{step} {'taken' if name in ('by_column', 'one_by_one') else name}"] += counter.committed
     return [row for epoch in sorted(rows) for row in rows[epoch]], metrics
 
@@ -211,20 +256,22 @@ def of_each_window(rows: list[tuple[str, str]]) -> dict[str, list[str]]:
 SEEDS = seeds(25, 1_000)
 
 
+@pytest.mark.parametrize("kind", [Case, Groups])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_all_ways_give_the_same(seed: int, tmp_path: Path) -> None:
+def test_all_ways_give_the_same(seed: int, kind: type[Case], tmp_path: Path) -> None:
     """Rows of a key and window in the same order."""
-    case = Case(seed, tmp_path)
+    case = kind(seed, tmp_path)
     expected, counted = run(case, [(BY_KEY, 2, None)], tmp_path / BY_KEY)
     found, its = run(case, [(JOIN, 2, None)], tmp_path / JOIN)
     assert of_each_window(found) == of_each_window(expected)
     assert its == counted
 
 
+@pytest.mark.parametrize("kind", [Case, Groups])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_ways_and_intervals_that_change_between_lives(seed: int, tmp_path: Path) -> None:
+def test_ways_and_intervals_that_change_between_lives(seed: int, kind: type[Case], tmp_path: Path) -> None:
     """The sides of a window come in several lives, each with a way and a number of intervals of its own."""
-    case, rng = Case(seed, tmp_path), random.Random(-seed)
+    case, rng = kind(seed, tmp_path), random.Random(-seed)
     stops = [*range(1, 12, rng.randint(1, 4)), None]
     lives = [(rng.choice([JOIN, JOIN, LISTS, BY_KEY]), rng.randint(1, 4), epoch) for epoch in stops]
     expected, counted = run(case, [(BY_KEY, 2, None)], tmp_path / BY_KEY)
