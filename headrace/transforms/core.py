@@ -2,8 +2,9 @@
 
 from headrace.sdk.combinefns.combine_fn import CombineFn
 from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
-from headrace.sdk.functions.changelog import Change, ChangeKind
+from headrace.sdk.functions.changelog import Change, ChangeKind, RowChange, RowOperation
 from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.io.row_changes import FromRowChanges
 from headrace.sdk.splittable.restrictions import RestrictionProvider
 from headrace.sdk.splittable.watermark_estimators import WatermarkEstimatorProvider
 from headrace.sdk.transforms.aggregation.combine import CombineGlobally, CombinePerKey, CombineValues
@@ -32,6 +33,7 @@ __all__ = [
     "Flatten",
     "FlattenWith",
     "FromChangelog",
+    "FromRowChanges",
     "GroupBy",
     "GroupByKey",
     "Impulse",
@@ -41,6 +43,8 @@ __all__ = [
     "Partition",
     "PartitionFn",
     "RestrictionProvider",
+    "RowChange",
+    "RowOperation",
     "Select",
     "ToChangelog",
     "VectorizedCombineFn",

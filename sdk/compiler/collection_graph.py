@@ -14,7 +14,7 @@ from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.expressions.translated_function import TranslatedFunction
 from headrace.sdk.expressions.udf_translation import translate_function
 from headrace.sdk.functions.arguments import Given
-from headrace.sdk.functions.changelog import FromChanges, ToChanges
+from headrace.sdk.functions.changelog import RetractingFn, ToChanges
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, FunctionDoFn, MapFn, MapTupleFn
 from headrace.sdk.graph.pvalue import Collection, PCollection, Step
 from headrace.sdk.model.element_form import ElementForm
@@ -69,7 +69,7 @@ class Retractions:
         """Note a step that passes retractions on, makes changes of them, or makes them of changes."""
         if by is not None and isinstance(by.fn, ToChanges):
             return
-        if by is not None and isinstance(by.fn, FromChanges):
+        if by is not None and isinstance(by.fn, RetractingFn):
             self._may[output] = False
             return
         pane_read = [self._may[source] for source in sources if source in self]

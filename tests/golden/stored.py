@@ -32,7 +32,7 @@ from headrace.sdk.combinefns.quantile_sketch import QuantileSketch, _Ranked
 from headrace.sdk.combinefns.unique_sketch import UniqueSketch
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Fired, Instant, OrNone
 from headrace.sdk.expressions.join_keys import JoinKey
-from headrace.sdk.functions.changelog import Change, ChangeKind
+from headrace.sdk.functions.changelog import Change, ChangeKind, RowChange, RowOperation
 from headrace.sdk.io.dead_letters import Failure, Unreadable
 from headrace.sdk.io.files.fileio import ReadableFile
 from headrace.sdk.io.files.filesystems import FileMetadata
@@ -153,6 +153,8 @@ INSTANCES: Mapping[str, object] = {
     "Record": Record("key", 7, 5, b"id"),
     "Reducer": Reducer.MEAN,
     "Reducers": Reducers((Reducer.SUM, Reducer.COUNT), True),
+    "RowChange": RowChange(RowOperation.UPDATE, {"id": 1}, {"id": 1, "city": "oslo"}, (3, 7), ("note",)),
+    "RowOperation": RowOperation.TRUNCATE,
     "Row": Row(a=1, b="x"),
     "SetReducer": SetReducer(),
     "SessionPartsShape": SessionParts(Single(0), 2),

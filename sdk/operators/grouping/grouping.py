@@ -6,7 +6,8 @@ A `Grouping` gives each bundle of a key to a `KeyBundle`, whose methods stand in
 2. *Merge*: windows that touch become one, once all elements of the bundle are there (`_merge`; `key_windows`).
 3. *Late?* Elements of windows that are closed, or whose trigger has finished, are dropped and counted (`_drop`).
 4. *Add*: elements are added to the contents of their window and reported to its trigger (`_add`; `window_contents`).
-   After the last element, those that the bundle's retractions retract are removed (`_remove`).
+   After the last element, those that the bundle's retractions retract are removed (`_remove`). A retraction that comes
+   before its element waits for it (`pending_retractions`).
 5. *Ask the trigger*: after the last element of the bundle, at the end of a window, and at wall times (`_ask`).
 6. *Emit or retract*: if the trigger fires, a pane is emitted after retractions of earlier panes (`pane_output`).
 7. *Purge*: contents are discarded if later panes do not have them.
@@ -39,6 +40,7 @@ from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS, is_retraction
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.key_windows import KeyWindows
 from headrace.sdk.operators.grouping.pane_output import PaneOutput
+from headrace.sdk.operators.grouping.pending_retractions import PendingRetractions
 from headrace.sdk.operators.grouping.window_assignment import (
     Arrivals,
     Sorter,
@@ -51,7 +53,7 @@ from headrace.sdk.operators.grouping.window_state import WindowState
 from headrace.sdk.triggers import FINISHED
 from headrace.sdk.windows import TimestampCombiner
 from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
-from headrace.sdk.windows.window_namespace import WindowNamespace
+from headrace.sdk.windows.window_namespace import TimerTag, WindowNamespace
 from headrace.sdk.windows.windowing import Windowing
 
 StateMigration: TypeAlias = Callable[[GroupingConfig, AnyCombineFn | None, IntervalContext], None]
@@ -146,6 +148,7 @@ class KeyBundle:
         """Input watermark of the bundle's elements; microseconds UTC."""
         self._windows = KeyWindows(config, context)
         self._panes = PaneOutput(config, context)
+        self._pending = PendingRetractions(context)
         self._unmerged: list[Arrivals] = []
         """Elements of windows that may merge, until all elements of the bundle are there."""
         self._retractions: list[tuple[object, int]] = []
@@ -160,38 +163,41 @@ class KeyBundle:
         if may_retract:
             batch = self._without_retractions(batch)
         arrivals = sort(batch.values, batch.timestamps, self._watermark)
+        if self._config.takes_back and not self._config.contents.is_signed:
+            arrivals = arrivals._replace(by_window=self._without_pending(arrivals.by_window))
         if self._config.merging:
             # All elements of a bundle merge at once, however many batches it has.
             self._unmerged.append(arrivals)
         else:
-            self._apply(arrivals, self._add)
+            self._add_all(arrivals)
         if arrivals.folded:
             # The counter states elements, also those combined before the shuffle.
             self.context.count("records", arrivals.folded)
         if arrivals.outside:
             self.context.count(OUTSIDE_WINDOWS, arrivals.outside)
 
-    def _apply(self, arrivals: Arrivals, apply: Callable[[WindowInput], None]) -> None:
-        """Merge windows as the elements require, then add or remove the elements of each window."""
+    def _add_all(self, arrivals: Arrivals) -> None:
+        """Merge windows as the elements require, then add the elements of each window."""
+        by_window = self._in_time(arrivals)
+        if self._config.merging and by_window:
+            merged = self._windows.merge(by_window, arrivals.disjoint)
+            by_window = joined_by_window(merged) if self._config.takes_back else merged
+        for arrival in by_window:
+            self._add(arrival)
+
+    def _in_time(self, arrivals: Arrivals) -> list[WindowInput]:
+        """The elements by window; those whose own window is closed are dropped, so that they merge nothing."""
         for namespace, number in arrivals.late:
             self._drop(namespace, number)
-        by_window = arrivals.by_window
-        if self._config.merging and by_window:
-            by_window = self._merge(by_window, arrivals.disjoint)
-        for arrival in by_window:
-            apply(arrival)
-
-    def _merge(self, by_window: list[WindowInput], disjoint: bool) -> list[WindowInput]:
-        """The elements by merged window; elements whose own window is closed are dropped and merge nothing."""
+        if not self._config.merging:
+            return arrivals.by_window
         in_time: list[WindowInput] = []
-        for arrival in by_window:
+        for arrival in arrivals.by_window:
             if is_closed(arrival.namespace.closes, self._watermark):
                 self._drop(arrival.namespace, arrival.lost)
             else:
                 in_time.append(arrival.as_members() if self._config.takes_back else arrival)
-        merged = self._windows.merge(in_time, disjoint)
-        # Removing elements may split a window, so all elements of a window are removed at once.
-        return joined_by_window(merged) if self._config.takes_back else merged
+        return in_time
 
     def _add(self, arrival: WindowInput) -> None:
         """Add elements to a window, and report them to its trigger."""
@@ -201,6 +207,8 @@ class KeyBundle:
         if state is None or state.progress is FINISHED:
             self._drop(namespace, arrival.lost)
             return
+        if state.live < 0:
+            self.context.count(UNMATCHED_RETRACTIONS, -min(elements, -state.live))
         state.add(elements)
         if watermark >= namespace.end or not config.quiet or state.progress is not None:
             self._inform_trigger(state, elements, items)
@@ -238,23 +246,52 @@ class KeyBundle:
             (self._retractions if _is_retraction(value) else elements).append((value, timestamp))
         return _batch(elements)
 
+    def _without_pending(self, by_window: list[WindowInput]) -> list[WindowInput]:
+        """The elements by window, without those whose retractions have come before them."""
+        kept: list[WindowInput] = []
+        for arrival in by_window:
+            left, cancelled = self._pending.cancel(arrival)
+            if cancelled:
+                self.context.count(UNMATCHED_RETRACTIONS, -cancelled)
+            if left.items:
+                kept.append(left)
+        return kept
+
+    def _remove_all(self, arrivals: Arrivals) -> None:
+        """Remove retracted elements from the windows that hold them."""
+        by_window = self._in_time(arrivals)
+        for arrival in self._windows.holding(by_window) if self._config.merging else by_window:
+            self._remove(arrival)
+
     def _remove(self, arrival: WindowInput) -> None:
         """Remove retracted elements from a window, which falls apart if it no longer merges without them."""
-        windows, context, namespace = self._windows, self.context, arrival.namespace
-        state = windows.find(namespace)
+        windows, namespace, contents = self._windows, arrival.namespace, self._config.contents
+        state = windows.find_or_open(namespace) if contents.is_signed else windows.find(namespace)
         if state is None and not is_closed(namespace.closes, self._watermark):
-            context.count(UNMATCHED_RETRACTIONS, arrival.elements)
+            self._let_wait(namespace, arrival.items)
             return
         if state is None or state.progress is FINISHED:
             self._drop(namespace, arrival.lost)
             return
-        found = self._config.contents.remove(state, arrival.items, context)
-        if found < arrival.elements:
-            context.count(UNMATCHED_RETRACTIONS, arrival.elements - found)
-        if found:
+        missing = contents.remove(state, arrival.items, self.context)
+        self._let_wait(namespace, missing)
+        if found := arrival.elements - len(missing):
             state.remove(found)
+            if state.live < 0:
+                self.context.count(UNMATCHED_RETRACTIONS, min(found, -state.live))
             for part in windows.split(state):
                 self._inform_trigger(part, found, ())
+
+    def _let_wait(self, namespace: WindowNamespace, items: list[object]) -> None:
+        """Let retractions wait for the elements that they retract, under the windows in which these arrive."""
+        if not items:
+            return
+        self.context.count(UNMATCHED_RETRACTIONS, len(items))
+        if not self._config.merging:
+            self._pending.add(namespace, items)
+            return
+        for item, code in cast("list[tuple[object, bytes]]", items):
+            self._pending.add(self._config.namespaces.of_code(code), [item])
 
     # Triggers: asked after the last element, at the end of a window, and at wall times
 
@@ -262,10 +299,10 @@ class KeyBundle:
         """After the last element: merge windows, take elements back, ask the triggers; at the elements' watermark."""
         if self._unmerged:
             parts, self._unmerged = self._unmerged, []
-            self._apply(joined_arrivals(parts), self._add)
+            self._add_all(joined_arrivals(parts))
         if self._retractions:
             batch, self._retractions = _batch(self._retractions), []
-            self._apply(self._sort_retractions(batch.values, batch.timestamps, self._watermark), self._remove)
+            self._remove_all(self._sort_retractions(batch.values, batch.timestamps, self._watermark))
         windows, self._awaiting_trigger = self._awaiting_trigger, []
         for state in windows:
             if state.fresh and not state.removed:
@@ -274,6 +311,10 @@ class KeyBundle:
     def fire(self, timer: Timer) -> None:
         """Process the end, the closing or the wall time of a window."""
         self._end_elements()
+        tag = TimerTag.parse(timer.tag)
+        if tag.closing:
+            self._pending.close(self._config.namespaces.of_tag(tag.window))
+            return
         state = self._windows.find(self._config.namespaces.of_tag(timer.tag))
         if state is None:
             return

@@ -13,7 +13,7 @@ from headrace.lowlevel.topology.timer import TimeDomain
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.merging import Merged, merge_windows
 from headrace.sdk.operators.grouping.pane_output import EmittedPane, EmittedPanes
-from headrace.sdk.operators.grouping.window_assignment import WindowInput
+from headrace.sdk.operators.grouping.window_assignment import WindowInput, joined_by_window
 from headrace.sdk.operators.grouping.window_contents import RetractableContents
 from headrace.sdk.operators.grouping.window_state import WindowState
 from headrace.sdk.triggers import Moment
@@ -94,6 +94,21 @@ class KeyWindows:
         codes = _touched(self._dormant, arrivals) if sessions else self._dormant
         windows.update((code, self._config.namespaces.of_code(code)) for code in codes)
         return windows
+
+    def holding(self, arrivals: list[WindowInput]) -> list[WindowInput]:
+        """Retracted elements, each with the window that may hold it, or with one that is not there.
+
+        A window that holds an element stays as it is if it merges with the element's own window.
+        """
+        live, config, holders = self._mergeable(arrivals), self._config, []
+        for arrival in arrivals:
+            own = arrival.namespace
+            windows = list({**live, own.code: own}.values())
+            merged = merge_windows(config.windowing.window_fn, config.namespaces, windows)
+            holder = next(each.namespace for each in merged if any(part.code == own.code for part in each.parts))
+            holders.append(replace(arrival, namespace=holder))
+        # Removing elements may split a window, so all elements of a window are removed at once.
+        return joined_by_window(holders)
 
     def _join(self, merged: Merged) -> None:
         """Let one window take over content, progress, timers, holds and emitted panes of several.

@@ -108,7 +108,7 @@ class PaneOutput:
         if state.fresh or (on_time and config.empty_on_time) or (is_last and config.empty_last):
             if state.shown:
                 self._retract(state)
-            if state.live or not config.takes_back or self._corrects(state):
+            if state.live > 0 or not config.takes_back or self._corrects(state):
                 self._show(state, timing, is_last)
         # Accumulated elements count for the timestamps of all panes up to the one at the end of the window.
         state.begin_pane(early, keeps_stamp=early and config.has_ontime_pane and not config.discarding)

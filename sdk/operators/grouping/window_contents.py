@@ -21,12 +21,14 @@ class Contents(Protocol):
 
     kind: str
     """What the content is, in words; two implementations with equal kinds can read each other's content."""
+    is_signed: bool
+    """Whether an item can be removed before it is added, so that the number of items may be negative meanwhile."""
 
     def add(self, state: WindowState, items: list[object]) -> None:
         """Add items to a window; the list must not be used afterwards."""
 
-    def remove(self, state: WindowState, items: list[object], context: Context) -> int:
-        """Remove items; returns how many of them were found."""
+    def remove(self, state: WindowState, items: list[object], context: Context) -> list[object]:
+        """Remove items; returns those that the window does not hold."""
 
     def merge(self, target: WindowState, parts: Sequence[WindowState]) -> None:
         """Move the content of the parts to `target`, which may be one of them."""
@@ -48,6 +50,7 @@ class Reduction:
     """Holds one accumulator."""
 
     kind = "an accumulator"
+    is_signed = True
 
     def __init__(self, combine: AnyCombineFn) -> None:
         self._combine = combine
@@ -60,15 +63,13 @@ class Reduction:
         else:
             state.hold_content(self._combine.add_inputs(content, items))
 
-    def remove(self, state: WindowState, items: list[object], context: Context) -> int:
+    def remove(self, state: WindowState, items: list[object], context: Context) -> list[object]:
         """See `Contents`."""
-        found = items[: state.live]
-        if found:
-            content = state.own_content()
-            for item in found:
-                content = self._combine.remove_input(content, item)
-            state.hold_content(content)
-        return len(found)
+        content = self._combine.create_accumulator() if state.content is EMPTY else state.own_content()
+        for item in items:
+            content = self._combine.remove_input(content, item)
+        state.hold_content(content)
+        return []
 
     def merge(self, target: WindowState, parts: Sequence[WindowState]) -> None:
         """See `Contents`."""
@@ -138,6 +139,7 @@ class ValueBuffer:
     """
 
     kind = "values"
+    is_signed = False
 
     def __init__(self, merging: bool) -> None:
         self._merging = merging
@@ -149,14 +151,14 @@ class ValueBuffer:
         else:
             state.hold_content(Chunks([], items))
 
-    def remove(self, state: WindowState, items: list[object], context: Context) -> int:
+    def remove(self, state: WindowState, items: list[object], context: Context) -> list[object]:
         """See `Contents`. Reads all values of the window, and writes the remaining ones again if any was found."""
         values = self.values(state, context)
-        left = without(values, items)
+        left, missing = matched(values, items)
         if len(left) < len(values):
             self._delete_cells(state, context)
-            state.hold_content(Chunks([], left))
-        return len(values) - len(left)
+            state.hold_content(Chunks([], [values[at] for at in left]))
+        return missing
 
     def merge(self, target: WindowState, parts: Sequence[WindowState]) -> None:
         """See `Contents`."""
@@ -257,25 +259,30 @@ def _cell(code: bytes, number: int) -> bytes:
     return _VALUES + code + number.to_bytes(4, "big")
 
 
-def without(values: Sequence[object], removed: Sequence[object]) -> list[object]:
-    """The values minus the removed values: each removed value takes away at most one equal value.
+def matched(values: Sequence[object], removed: Sequence[object]) -> tuple[list[int], list[object]]:
+    """The indices of the values that stay, and the removed values that are not there.
 
-    >>> without([1, 2, 2, 3], [2, 7])
-    [1, 2, 3]
-    >>> without([[1], [2]], [[1]])
-    [[2]]
+    Each removed value takes away at most one equal value.
+
+    >>> matched([1, 2, 2, 3], [2, 7])
+    ([0, 2, 3], [7])
+    >>> matched([[1], [2]], [[1]])
+    ([1], [])
     """
     try:
         to_remove = Counter(removed)
-        return [value for value in values if not _remove(to_remove, value)]
+        stay = [at for at, value in enumerate(values) if not _remove(to_remove, value)]
+        return stay, list(to_remove.elements())
     except TypeError:
         # Some values are not hashable.
-        rest = list(values)
+        missing, gone = [], set[int]()
         for target in removed:
-            index = next((index for index, value in enumerate(rest) if _equal(value, target)), None)
-            if index is not None:
-                del rest[index]
-        return rest
+            index = next((at for at, value in enumerate(values) if at not in gone and _equal(value, target)), None)
+            if index is None:
+                missing.append(target)
+            else:
+                gone.add(index)
+        return [at for at in range(len(values)) if at not in gone], missing
 
 
 def _remove(to_remove: Counter[object], value: object) -> bool:

@@ -36,8 +36,8 @@ class WindowState:
     - `due` is the end of the window until the window has ended or its trigger has finished, then its closing.
     - `timely` is false after a pane that was not EARLY, so that a window has at most one ON_TIME pane. It is also false
       if an ended window has no new elements, so that a later element cannot hold the output watermark back.
-    - `live` is the number of elements in `content`; it is 0 if the content is `EMPTY`. Elements that a retraction has
-      removed are not in it.
+    - `live` is the number of elements in `content` minus those that retractions have removed from it; it is 0 if the
+      content is `EMPTY`, and below 0 if more were removed than have come.
     - `fresh` is the number of elements that were added to the content or removed from it since the last pane. It is 0
       after each pane, whether or not the content was discarded.
 
@@ -66,7 +66,7 @@ class WindowState:
     held: int | None = None
     """Timestamp of the window's hold, microseconds UTC."""
     live: int = 0
-    """Number of elements that the window holds and that were not retracted."""
+    """Number of elements that came, and were not discarded, minus those that were retracted."""
     shown: bool = False
     """Whether emitted panes of the window are stored, so that they can be retracted."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from headrace.sdk.functions.changelog import Change, ChangelogFn, FromChanges, ToChanges
+from headrace.sdk.functions.changelog import Change, ChangelogFn, FromChanges, RetractingFn, ToChanges
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import Collection, PCollection
 from headrace.sdk.transforms.core.par_do import ParDo
@@ -57,7 +57,7 @@ def may_retract(collection: Collection) -> bool:
     producer = collection.producer
     assert producer is not None, "a collection that can be read has a producer"
     if isinstance(producer.transform, ParDo) and isinstance(producer.transform.fn, ChangelogFn):
-        return isinstance(producer.transform.fn, FromChanges)
+        return isinstance(producer.transform.fn, RetractingFn)
     sources = [source for source in producer.inputs if isinstance(source, PCollection)]
     mode = AccumulationMode.ACCUMULATING_AND_RETRACTING
     return any(source.windowing.accumulation_mode is mode or may_retract(source) for source in sources)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CallableCombineFn
 from headrace.sdk.combinefns.numeric import CountCombineFn, SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
-from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS, PaneInfo
+from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS, PaneInfo, PaneInfoTiming
 from headrace.sdk.operators.grouping.grouping import Grouping
-from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, Always, Repeatedly
-from headrace.sdk.windows import BoundedWindow, FixedWindows, IntervalWindow, Sessions
+from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, Always, Repeatedly, Trigger
+from headrace.sdk.windows import BoundedWindow, FixedWindows, IntervalWindow, Sessions, WindowFn
 from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Element, Harness, Pane
 from tests.properties.model import contents
@@ -215,3 +216,53 @@ def test_what_was_never_there_is_counted() -> None:
     assert [(pane.value, pane.info.is_retraction) for pane in harness.panes] == [([8], False)]
     assert harness.counters[UNMATCHED_RETRACTIONS] == 2
     assert harness.watermark == MIN_TIMESTAMP
+
+
+@st.composite
+def signed(draw: st.DrawFn) -> tuple[list[list[tuple[bool, int, int]]], list[tuple[int, int]]]:
+    """Bundles of elements (value, time) and retractions of some, in any order; and the elements that are left."""
+    elements = draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40)), max_size=12))
+    retracted = [element for element in elements if draw(st.booleans())]
+    left = list((Counter(elements) - Counter(retracted)).elements())
+    rows = draw(st.permutations([(False, *each) for each in elements] + [(True, *each) for each in retracted]))
+    cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=6)))
+    return [list(rows[a:b]) for a, b in pairwise([0, *cuts, len(rows)])], left
+
+
+@given(WINDOW_FNS, EAGER, st.sampled_from([None, SumFn(), CallableCombineFn(max)]), signed())
+def test_a_retraction_may_come_before_what_it_retracts(
+    window_fn: WindowFn, trigger: Trigger, combine: AnyCombineFn | None, rows: object
+) -> None:
+    """In the end as if there had been the elements alone that are left; also where sessions would have merged."""
+    bundles, left = cast("tuple[list[list[tuple[bool, int, int]]], list[tuple[int, int]]]", rows)
+    ends: list[Counter[Row]] = []
+    for each in (bundles, [[(False, *element) for element in left]]):
+        windowing = Windowing.of(window_fn, trigger, RETRACTING, allowed_lateness=ENDLESS_S)
+        harness = Harness(Grouping(windowing, combine, GroupingInputForm.WINDOWED, takes_back=True))
+        for bundle in each:
+            harness.feed([_signed(window_fn, *row) for row in bundle])
+        harness.advance(MAX_TIMESTAMP)
+        net: Counter[Row] = Counter()
+        for pane in harness.panes:
+            net[Row(pane.key, pane.window, _plain(pane.value))] += -1 if pane.info.is_retraction else 1
+            assert min(net.values()) >= 0
+        ends.append(+net)
+        assert not harness.counters.get(UNMATCHED_RETRACTIONS)
+        assert not any(harness.stored().values()), f"still stored: {harness.stored()}"
+    assert ends[0] == ends[1]
+
+
+def _signed(window_fn: WindowFn, is_retraction: bool, value: int, second: int) -> Element:
+    windows = window_fn.assign_all([second * SECOND], [value])[0]
+    pane = PaneInfo(True, False, PaneInfoTiming.EARLY, 0, -1, is_retraction=True) if is_retraction else None
+    return "a", (value, windows, pane), second * SECOND
+
+
+@given(WINDOW_FNS, st.sampled_from([None, SumFn(), CallableCombineFn(max)]))
+def test_what_waits_in_vain_goes_with_its_window(window_fn: WindowFn, combine: AnyCombineFn | None) -> None:
+    windowing = Windowing.of(window_fn, Always(), RETRACTING, allowed_lateness=5)
+    harness = Harness(Grouping(windowing, combine, GroupingInputForm.WINDOWED, takes_back=True))
+    harness.feed([_signed(window_fn, True, 1, 5)])
+    harness.advance(MAX_TIMESTAMP)
+    assert not any(harness.stored().values()), f"still stored: {harness.stored()}"
+    assert harness.counters.get(UNMATCHED_RETRACTIONS, 0) == len(window_fn.assign_all([5 * SECOND], [1])[0])

@@ -303,6 +303,38 @@ def test_a_part_finds_a_window_of_its_bounds_that_waits_to_be_taken_back():
     assert not any(harness.stored().values())
 
 
+def test_a_retraction_that_waits_for_its_element_joins_no_sessions():
+    harness = sessions(Always())
+    harness.feed([windowed("left", 0, 10), windowed("right", 15, 25)])
+    harness.feed([taken_back("bridge", 8, 18)])
+    assert harness.counters[UNMATCHED_RETRACTIONS] == 1
+    harness.feed([windowed("bridge", 8, 18)])
+    assert harness.counters[UNMATCHED_RETRACTIONS] == 0
+    harness.feed([windowed("more", 15, 25)])
+    assert numbered(harness.panes) == [
+        ("[0.0, 10.0)", ["left"], 0, False),
+        ("[15.0, 25.0)", ["right"], 0, False),
+        ("[15.0, 25.0)", ["right"], 0, True),
+        ("[15.0, 25.0)", ["right", "more"], 1, False),
+    ]
+    harness.advance(MAX_TIMESTAMP)
+    assert not any(harness.stored().values())
+
+
+@pytest.mark.parametrize("combine", [SumFn(), None])
+def test_values_that_come_after_their_retractions_cancel_each_other(combine):
+    windowing = Windowing.of(FixedWindows(10), Always(), RETRACTING, allowed_lateness=1000)
+    harness = Harness(Grouping(windowing, combine, GroupingInputForm.WINDOWED, takes_back=True))
+    harness.feed([windowed(1, 0, 10)])
+    for element in (taken_back(2, 0, 10), taken_back(1, 0, 10), windowed(2, 0, 10), windowed(5, 0, 10)):
+        harness.feed([element])
+    net = Counter()
+    for pane in harness.panes:
+        net[str(pane.value)] += -1 if pane.info.is_retraction else 1
+    assert +net == {"5" if combine else "[5]": 1}
+    assert harness.counters[UNMATCHED_RETRACTIONS] == 0
+
+
 def test_elements_from_before_anything_was_retracted_are_taken_back():
     """A step before the grouping retracts since the program was edited; what is stored goes on."""
     windowing = Windowing.of(FixedWindows(10))
