@@ -34,6 +34,8 @@ KeyOf: TypeAlias = str | Sequence[str] | Callable[[object], object]
 SHARDS = 1024
 """Number of keys over which the rows are distributed. Checkpoints depend on it: do not change it."""
 _HASH = 16
+_TRUNCATED = bytes(_HASH)
+"""The key under which a shard remembers its last truncation, for older changes of rows that it does not know."""
 _RETRACTION = retraction_of(PANE_INFO_UNKNOWN)
 _SUPERSEDED = Metrics.counter("FromRowChanges", "superseded")
 
@@ -252,8 +254,14 @@ class RowsByKey(RetractingFn):
         """The retraction of the row that the change replaces, then the row after it."""
         key, change = element[1]
         if change.operation is RowOperation.TRUNCATE:
-            return [output for key, kept in rows.all() for output in self._changed(key, kept, change, timestamp, rows)]
-        return self._changed(key, rows.get(key), change, timestamp, rows)
+            outputs = [each for key, kept in rows.all() for each in self._changed(key, kept, change, timestamp, rows)]
+            if change.sequence is not None and rows.get(_TRUNCATED) is None:
+                rows.put(_TRUNCATED, StampedRow(None, timestamp.micros, change.sequence))
+            return outputs
+        kept = rows.get(key)
+        if kept is None and change.sequence is not None:
+            kept = rows.get(_TRUNCATED)
+        return self._changed(key, kept, change, timestamp, rows)
 
     def _changed(
         self, key: bytes, kept: StampedRow | None, change: RowChange, timestamp: Timestamp, rows: RowsState

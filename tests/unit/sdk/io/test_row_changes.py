@@ -95,6 +95,12 @@ def test_changes_out_of_order_are_told_by_their_sequence():
     assert log(changes, key="id") == [("+", order(1, 9), 0), ("-", order(1, 9), 0), ("+", order(1, 6), 5)]
 
 
+def test_a_change_from_before_a_truncation_brings_nothing_back():
+    changes = [RowChange(INSERT, None, order(1), 1), RowChange(TRUNCATE, sequence=5), RowChange(TRUNCATE, sequence=7)]
+    changes += [RowChange(INSERT, None, order(key), sequence) for key, sequence in ((1, 4), (2, 6), (3, 8))]
+    assert log(changes, key="id") == [("+", order(1), 0), ("-", order(1), 0), ("+", order(3), 5)]
+
+
 def test_changes_that_are_left_out_are_counted():
     changes = [RowChange(INSERT, None, order(1), number) for number in (2, 1, 2)]
     pipeline = beam.Pipeline("LocalRunner")
