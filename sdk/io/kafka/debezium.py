@@ -132,7 +132,8 @@ class DebeziumChanges(DoFn):
         operation = _OPERATIONS.get(envelope["op"])
         if operation is None:
             known = ", ".join([*_OPERATIONS, _MESSAGE])
-            raise ValueError(f"the operation {envelope['op']!r:.80} of {envelope!r:.200} is none of {known}; leave it out before")
+            what = f"the operation {envelope['op']!r:.80} of {envelope!r:.200}"
+            raise ValueError(f"{what} is none of {known}; leave it out before")
         before, after = envelope.get("before"), envelope.get("after")
         if before is None and after is None and operation is RowOperation.DELETE:
             before = key
