@@ -22,7 +22,7 @@ from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.io.argument_checks import check_column_names
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp, timestamps_of
 from headrace.sdk.metrics.metric import Metrics
-from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, retraction_of
+from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, PaneInfo, retraction_of
 from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.transforms.core.par_do import ParDo
 from headrace.sdk.transforms.core.window_into import WindowInto
@@ -102,7 +102,7 @@ class StampedRow(NamedTuple):
     """Event time, microseconds UTC."""
     sequence: object
 
-    def put_out(self, pane: object = PANE_INFO_UNKNOWN) -> WindowedValue:
+    def put_out(self, pane: PaneInfo = PANE_INFO_UNKNOWN) -> WindowedValue:
         """The row as an output, or as a retraction."""
         return WindowedValue(self.row, Timestamp(micros=self.micros), [GlobalWindow()], pane)
 

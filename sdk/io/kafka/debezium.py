@@ -8,7 +8,7 @@ place in the database's log (`source`), or None: a tombstone, which follows a de
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from headrace.sdk.functions.changelog import RowChange, RowOperation
 from headrace.sdk.functions.do_fn import DoFn
@@ -100,7 +100,7 @@ class FromDebezium(PTransform[PCollection[Any], PCollection[Any]]):
 
     def expand(self, inputs: PCollection[Any]) -> PCollection[Any]:
         """The rows and their retractions."""
-        return cast("PCollection[Any]", inputs | "Changes" >> ParDo(self._changes) | "Table" >> self._rows)
+        return inputs | "Changes" >> ParDo(self._changes) | "Table" >> self._rows
 
 
 class DebeziumChanges(DoFn):
