@@ -23,7 +23,8 @@ from benchmarks.workload import W1, W2, W5, W9
 _INPUT = "key STRING, value LONG, timestamp TIMESTAMP"
 
 
-def _events(dataset: Dataset, folder: Path) -> DataFrame:
+def events_of(dataset: Dataset, folder: Path) -> DataFrame:
+    """The events of a folder as a stream, a file a micro-batch, with a watermark."""
     files = start_session().readStream.schema(_INPUT).option("maxFilesPerTrigger", 1).parquet(str(folder))
     return files.withWatermark("timestamp", f"{dataset.plan.greatest_delay // SECOND} seconds")
 
@@ -44,19 +45,19 @@ def collect(stream: DataFrame) -> pa.Table:
 
 
 def fixed_sums(dataset: Dataset) -> pa.Table:
-    events = _events(dataset, dataset.ended)
+    events = events_of(dataset, dataset.ended)
     sums = events.groupBy("key", F.window("timestamp", "1 minute").alias("window")).agg(F.sum("value"))
     return collect(sums.select("key", F.unix_micros("window.start"), "sum(value)"))
 
 
 def session_counts(dataset: Dataset) -> pa.Table:
-    events = _events(dataset, dataset.ended)
+    events = events_of(dataset, dataset.ended)
     counts = events.groupBy("key", F.session_window("timestamp", "30 seconds").alias("window")).count()
     return collect(counts.select("key", F.unix_micros("window.start"), F.unix_micros("window.end"), "count"))
 
 
 def sliding_sums(dataset: Dataset) -> pa.Table:
-    events = _events(dataset, dataset.ended)
+    events = events_of(dataset, dataset.ended)
     sums = events.groupBy("key", F.window("timestamp", "1 minute", "15 seconds").alias("window")).agg(F.sum("value"))
     return collect(sums.select("key", F.unix_micros("window.start"), "sum(value)"))
 
@@ -64,7 +65,7 @@ def sliding_sums(dataset: Dataset) -> pa.Table:
 def clicked(dataset: Dataset) -> pa.Table:
     """Both sides have the window, on which the watermark tells Spark when it may forget."""
     shown, clicks = (
-        _events(dataset, folder).select(
+        events_of(dataset, folder).select(
             "key", "value", F.window("timestamp", "1 minute").alias("window"), F.unix_micros("timestamp").alias(at)
         )
         for folder, at in ((dataset.many, "shown"), (dataset.clicks.many, "clicked"))

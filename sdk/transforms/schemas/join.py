@@ -3,37 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import cast
 
 from headrace.lowlevel.coders.key_types import dynamic_named_tuple
 from headrace.lowlevel.records.column_batch import ValueSchema, pair
+from headrace.lowlevel.time import Duration, DurationTypes
 from headrace.sdk.expressions.batch_view import BatchView, PairFunction
-from headrace.sdk.expressions.join_keys import key_in
+from headrace.sdk.expressions.join_keys import JoinKeyOf, key_in
+from headrace.sdk.functions.changelog import FromChanges
+from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.functions.matched import Matched
+from headrace.sdk.functions.time_joins import AsOfJoin, IntervalJoin, JoinPlan, TimeJoin
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import Collection
+from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.row import Row
-from headrace.sdk.transforms.core.par_do import FlatMapTuple, Map
+from headrace.sdk.transforms.core.low_level import RunComputation
+from headrace.sdk.transforms.core.par_do import FlatMapTuple, Map, ParDo
+from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.transforms.schemas.fields import Field
-from headrace.sdk.transforms.util.co_group_by_key import CoGroupByKey, GroupsToJoin
+from headrace.sdk.transforms.util.changelog import may_retract
+from headrace.sdk.transforms.util.co_group_by_key import CoGroupByKey, GroupsToJoin, tagged
+from headrace.sdk.triggers import AccumulationMode
 
 _KINDS = {"inner": (False, False), "left": (True, False), "right": (False, True), "outer": (True, True)}
 """Kind of join -> whether left elements without a partner are kept, and whether right ones are."""
 
 
 class Join(PTransform[Collection, Collection]):
-    """Joins two collections on fields, into rows `Row(left=..., right=...)`, per window and pane.
+    """Joins two collections on fields, into rows `Row(left=..., right=...)`, per window and pane, or by time.
 
     An element without a partner is paired with None if the kind of join keeps it. A field that is None has no partner,
     as in SQL.
 
+    With `within` or `as_of`, rows meet by their times and not by their windows. Results have the windowing of the left
+    side, in the windows of their own timestamps, with the greater of both sides' allowed lateness. A row later than
+    that is dropped. Without `AccumulationMode.ACCUMULATING_AND_RETRACTING` on the left side, results that late rows
+    could change wait for them; with it they come at once, and are retracted.
+
     Args:
         right: The collection to join with.
         on: Name of the field, or list of fields; an item is a pair of names if the right side has another name.
-        how: `inner`, `left`, `right` or `outer`.
+        how: `inner`, `left`, `right` or `outer`; with `as_of`, `inner` or `left`.
         names: Names of the two fields of the result.
+        within: A pair (before, after) of durations or seconds: a left row is matched with the right rows whose times
+            are from `before` before its own to `after` after it, both included. A match has the later of both times;
+            a row without a partner has its own time, and comes when the watermark has passed its last partner's.
+        as_of: Matches each left row with one right row, the newest whose time is not after its own: True, or a duration
+            or seconds by which it may be older at the most. The result has the left row's time, and comes when the
+            watermark has passed it. Of right rows with one time, the one that came last counts.
 
     Raises:
-        ValueError: `how` is none of these, `on` names no field, or `names` are not two different names.
+        TypeError: `within` or `as_of` is of another type.
+        ValueError: `how` is none of these, `on` names no field, `names` are not two different names, a duration is
+            negative, or both `within` and `as_of` are given.
 
     >>> import headrace as beam
     >>> with beam.Pipeline("LocalRunner") as pipeline:
@@ -49,6 +73,8 @@ class Join(PTransform[Collection, Collection]):
         on: str | Sequence[str | tuple[str, str]],
         how: str = "inner",
         names: tuple[str, str] = ("left", "right"),
+        within: tuple[DurationTypes, DurationTypes] | None = None,
+        as_of: bool | DurationTypes | None = None,
     ) -> None:
         super().__init__()
         if how not in _KINDS:
@@ -61,14 +87,85 @@ class Join(PTransform[Collection, Collection]):
         pairs = [(field, field) if isinstance(field, str) else field for field in fields]
         self._right, self._how, self._names = right, how, names
         self._left_fields, self._right_fields = (tuple(name for name, _ in pairs), tuple(name for _, name in pairs))
+        self._within = None if within is None else _within(within)
+        self._as_of = None if as_of is None or as_of is False else _as_of(as_of, how)
+        if self._within and self._as_of:
+            raise ValueError("a Join has both within and as_of, which are two joins by time; leave one of them out")
 
     def expand(self, inputs: Collection) -> Collection:
-        """A collection of rows in the windows of both inputs."""
+        """A collection of rows: in the windows of both inputs, or by time."""
         left = inputs | "Left" >> Map(_ByFields(self._left_fields, 0))
         right = self._right | "Right" >> Map(_ByFields(self._right_fields, 1))
         matched = Matched(*_KINDS[self._how], self._names)
+        if self._within or self._as_of:
+            return self._by_time(inputs, [left, right], matched)
         groups = (left, right) | "CoGroupByKey" >> GroupsToJoin(matched)
         return groups | "Match" >> FlatMapTuple(matched)
+
+    def _by_time(self, inputs: Collection, keyed: Sequence[Collection], matched: Matched) -> Collection:
+        """The results of a join by time, in the windowing of the left side."""
+        windowing = inputs.windowing
+        lateness = max(windowing.allowed_lateness_us, self._right.windowing.allowed_lateness_us)
+        retracts = windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING
+        may_be_wrong = bool(self._as_of) or matched.keep_left or matched.keep_right
+        takes_back = may_retract(inputs), may_retract(self._right)
+        stream = f"{inputs.pipeline.current_label}/Joined"
+        plan = JoinPlan(matched, stream, lateness, retracts and lateness > 0 and may_be_wrong, takes_back)
+        sides = [
+            pairs | f"Mark{side}" >> ParDo(_MarkRetractions(side)) if takes_back[side] else tagged(pairs, side)
+            for side, pairs in enumerate(keyed)
+        ]
+        joined = cast(Collection, sides | "ByTime" >> RunComputation(self._computation(plan), JoinKeyOf(), stream))
+        if plan.changes:
+            joined = joined | "Retractions" >> ParDo(FromChanges())
+        return joined | "Windows" >> WindowInto(replace(windowing, allowed_lateness_us=lateness))
+
+    def _computation(self, plan: JoinPlan) -> TimeJoin:
+        if self._within is not None:
+            return IntervalJoin(plan, *self._within)
+        assert self._as_of is not None, "the caller has asked"
+        return AsOfJoin(plan, *self._as_of)
+
+
+def _within(given: object) -> tuple[int, int]:
+    """The bounds of `within`, microseconds."""
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise TypeError(
+            f"within of a Join is a pair of durations (before, after), got {given!r:.80}; write within=(0, 3600) for "
+            "right rows up to an hour after the left row"
+        )
+    return _bound("the first item of within", given[0]), _bound("the second item of within", given[1])
+
+
+def _as_of(given: object, how: str) -> tuple[int | None]:
+    """The bound of `as_of`, microseconds, or None for no bound; in a tuple."""
+    if how not in ("inner", "left"):
+        raise ValueError(f"a Join with as_of gives left rows their right row, so how is inner or left, got {how!r}")
+    return (None if given is True else _bound("as_of", given),)
+
+
+def _bound(name: str, given: object) -> int:
+    """A duration, microseconds. Raises TypeError or ValueError for anything but a duration of 0 or more."""
+    if isinstance(given, bool) or not isinstance(given, int | DurationTypes):
+        raise TypeError(f"{name} of a Join is a Duration, a timedelta or a number of seconds, got {given!r:.80}")
+    micros = Duration.of(given).micros
+    if micros < 0:
+        raise ValueError(f"{name} of a Join is {micros / 1_000_000:g} s; give 0 or more seconds")
+    return micros
+
+
+class _MarkRetractions(DoFn):
+    """Tags the value of each pair with the number of its side, plus 2 for a retraction."""
+
+    def __init__(self, side: int) -> None:
+        self._side = side
+
+    def process(
+        self, both: tuple[object, object], pane: PaneInfo = DoFn.PaneInfoParam
+    ) -> list[tuple[object, tuple[int, object]]]:
+        """The pair with its tag."""
+        key, element = both
+        return [(key, (self._side + 2 * pane.is_retraction, element))]
 
 
 class _ByFields(PairFunction):

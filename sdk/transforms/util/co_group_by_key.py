@@ -49,8 +49,8 @@ class CoGroupByKey(OfSeveral):
         if len(tags) != len(collections):
             raise TypeError(f"{self.label} takes a dict, tuple or list of collections, got {inputs!r:.200}")
         _require_same_windows(collections)
-        tagged = [_Tag(index).of(collection) for index, collection in enumerate(collections)]
-        merged = tagged | Flatten(pipeline=self.pipeline) if tagged else self._nothing()
+        sides = [tagged(collection, index) for index, collection in enumerate(collections)]
+        merged = sides | Flatten(pipeline=self.pipeline) if sides else self._nothing()
         assembled = Assembled(tags, isinstance(inputs, Mapping))
         joined = merged | "GroupByKey" >> self._grouping(assembled) | "Assemble" >> Map(assembled)
         joined.element_type = _joined_type(collections, isinstance(inputs, Mapping))
@@ -114,10 +114,11 @@ class _Tag(PairFunction):
         tags = of_numbers(np.full(len(view.times), self._index, np.int8 if self._index < 128 else np.int64))
         return pair(key, pair(Single(view.add(tags)), value))
 
-    def of(self, collection: PCollection[object]) -> PCollection[object]:
-        """The collection with tagged values."""
-        return collection | f"Tag{self._index}" >> Map(self)
-
     def __call__(self, both: tuple[object, object]) -> tuple[object, tuple[int, object]]:
         key, value = both
         return key, (self._index, value)
+
+
+def tagged(collection: PCollection[object], index: int) -> PCollection[object]:
+    """A collection of pairs whose values are tagged with a number."""
+    return collection | f"Tag{index}" >> Map(_Tag(index))
