@@ -78,7 +78,7 @@ class TableInjector(BaseInjector, ABC, Generic[FileT]):
 
     def __init__(self, versions: VersionRange) -> None:
         self.max_delay = versions.max_delay
-        self.is_bounded = self.max_delay is None and not versions.continuous
+        self.is_bounded = self.max_delay is None and (not versions.continuous or versions.until is not None)
         self._versions, self._interval = versions, versions.interval
         self._looked = float("-inf")
         self._known: tuple[int | None, bool, list[FileT]] | None = None
@@ -138,7 +138,7 @@ class TableSource(Source):
         self._schema, self._format, self._versions = schema, format_, versions
         self.is_bounded = not versions.continuous or versions.until is not None
 
-    def arrow_schema(self) -> pa.Schema:
+    def arrow_schema(self) -> pa.Schema | None:
         """See `Source`: the columns of the table."""
         columns = self._format.columns
         return self._schema if columns is None else pa.schema([self._schema.field(name) for name in columns])

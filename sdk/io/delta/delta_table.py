@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from secrets import token_hex
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from pyarrow import fs
 from headrace.lowlevel.columnar.arrow_arrays import is_nested
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.storage.object_store import PATIENCE_SECONDS
+from headrace.sdk.functions.changelog import RowOperation
 from headrace.sdk.io.epoch_sink import SinkMark
 from headrace.sdk.io.files.durable_files import keep_files
 from headrace.sdk.io.parquet.hive_partitions import rows_by
@@ -253,6 +254,19 @@ _REMEDY = "read a snapshot of it with a bounded ReadFromDelta, or begin after it
 
 
 @dataclass(frozen=True, slots=True)
+class FileChanges:
+    """What the rows of a file are to those who read changes."""
+
+    operation: RowOperation | None
+    """What happened to the rows; None if the file says it row by row."""
+    version: int
+    committed_us: int
+    """When the version was committed, microseconds UTC."""
+    compared: VersionChanges | None = None
+    """The files to compare, of which the file is one; None if the file stands alone."""
+
+
+@dataclass(frozen=True, slots=True)
 class AddedFile:
     """A data file that a version names."""
 
@@ -263,6 +277,20 @@ class AddedFile:
     """When it was written, microseconds UTC."""
     partition: tuple[tuple[str, str | None], ...]
     """Partition columns and their values, as the protocol writes them."""
+    changes: FileChanges | None = None
+    """None if the rows are read as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChanges:
+    """What a version has changed."""
+
+    committed_us: int
+    """When it was committed, microseconds UTC."""
+    added: tuple[AddedFile, ...] = ()
+    removed: tuple[AddedFile, ...] = ()
+    told: tuple[AddedFile, ...] = ()
+    """Files that say it row by row; if there are some, `added` and `removed` are left empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +334,45 @@ class DeltaLog(TableLocation):
 
         Raises `DeltaError` for a version that deletes or changes rows, or whose log entry is gone.
         """
+        actions = self._actions(version)
+        if any(action["remove"].get("dataChange", True) for action in actions if "remove" in action):
+            name = next((action["commitInfo"].get("operation") for action in actions if "commitInfo" in action), None)
+            raise DeltaError(
+                f"version {version} of {self.place} deletes or changes rows ({name or 'unknown operation'}), which "
+                f"elements that were read cannot follow; nothing of it was read. To go on, {_REMEDY.format(version)}, "
+                "or read changes=True"
+            )
+        adds = _changing(actions, "add")
+        if any(add.get("deletionVector") for add in adds):
+            raise self._deletion_vectors(version)
+        return _files(adds)
+
+    def changes(self, version: int) -> VersionChanges:
+        """What a version has changed; no files for one that only arranges rows anew.
+
+        Raises `DeltaError` for deletion vectors without change files, or if the log entry is gone.
+        """
+        actions = self._actions(version)
+        committed = _committed(actions)
+        if told := [action["cdc"] for action in actions if "cdc" in action]:
+            return VersionChanges(committed, told=tuple(_files(told)))
+        adds, removes = _changing(actions, "add"), _changing(actions, "remove")
+        if any(each.get("deletionVector") for each in [*adds, *removes]):
+            raise self._deletion_vectors(version)
+        if any("partitionValues" not in each for each in removes) and self.opened().metadata().partition_columns:
+            raise DeltaError(
+                f"version {version} of {self.place} does not say which partitions its removed files were in; nothing "
+                "of it was read. Let the writer of the table keep a change data feed (delta.enableChangeDataFeed)"
+            )
+        return VersionChanges(committed, tuple(_files(adds)), tuple(_files(removes)))
+
+    def committed_us(self, version: int, files: Sequence[AddedFile]) -> int:
+        """When a version was committed, microseconds UTC; if its entry is gone, when its last file was written."""
+        committed = _committed(self._actions(version)) if self.exists(version) else 0
+        return committed or max((file.modified_us for file in files), default=0)
+
+    def _actions(self, version: int) -> list[dict[str, Any]]:
+        """The entry of a version in the log. Raises `DeltaError` if there is none."""
         try:
             with self.files().open_input_stream(_entry(version)) as file:
                 lines = file.read().decode().splitlines()
@@ -314,17 +381,7 @@ class DeltaLog(TableLocation):
                 f"version {version} of {self.place} is gone from its log, or never was; nothing of it was read. "
                 f"Keep entries longer (delta.logRetentionDuration); to go on, {_REMEDY.format('…')}"
             ) from error
-        actions = [json.loads(line) for line in lines if line.strip()]
-        if any(action["remove"].get("dataChange", True) for action in actions if "remove" in action):
-            name = next((action["commitInfo"].get("operation") for action in actions if "commitInfo" in action), None)
-            raise DeltaError(
-                f"version {version} of {self.place} deletes or changes rows ({name or 'unknown operation'}), which "
-                f"elements that were read cannot follow; nothing of it was read. To go on, {_REMEDY.format(version)}"
-            )
-        adds = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
-        if any(add.get("deletionVector") for add in adds):
-            raise self._deletion_vectors(version)
-        return sorted(map(_added, adds), key=lambda file: file.path)
+        return [json.loads(line) for line in lines if line.strip()]
 
     def unreadable(self, file: AddedFile, error: Exception) -> DeltaError:
         """The error for a data file that cannot be read."""
@@ -348,7 +405,26 @@ def _entry(version: int) -> str:
     return f"_delta_log/{version:020d}.json"
 
 
-def _added(add: dict[str, object]) -> AddedFile:
-    values = cast("dict[str, str | None]", add["partitionValues"])
-    modified = 1000 * cast(int, add["modificationTime"])
-    return AddedFile(unquote(cast(str, add["path"])), cast(int, add["size"]), modified, tuple(values.items()))
+def _changing(actions: Sequence[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """The files that a version adds or removes, without those that only arrange rows anew."""
+    return [action[kind] for action in actions if kind in action and action[kind].get("dataChange", True)]
+
+
+def _files(named: Sequence[dict[str, Any]]) -> list[AddedFile]:
+    """Files of actions, ordered by path. Removed files and change files have not all that added files have."""
+    found = [
+        AddedFile(
+            unquote(each["path"]),
+            each.get("size") or 0,
+            1000 * (each.get("modificationTime") or 0),
+            tuple((each.get("partitionValues") or {}).items()),
+        )
+        for each in named
+    ]
+    return sorted(found, key=lambda file: file.path)
+
+
+def _committed(actions: Sequence[dict[str, Any]]) -> int:
+    """When a version was committed, microseconds UTC; 0 if its entry does not say so."""
+    info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    return 1000 * int(info.get("inCommitTimestamp") or info.get("timestamp") or 0)
