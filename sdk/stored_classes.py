@@ -11,7 +11,7 @@ from headrace.sdk.io.files import fileio, filesystems, write_to_files
 from headrace.sdk.io.kafka import record, sink
 from headrace.sdk.io.parquet import parquet_source
 from headrace.sdk.io.text import line_ranges
-from headrace.sdk.model import panes, row, special_outputs
+from headrace.sdk.model import late_element, panes, row, special_outputs
 from headrace.sdk.operators.combining import (
     aggregates,
     combine_buffer,
@@ -43,6 +43,7 @@ MODULES = (
     gate_inputs,
     group_into_batches,
     join_keys,
+    late_element,
     line_ranges,
     list_reducers,
     moment_reducers,

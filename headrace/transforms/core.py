@@ -5,6 +5,7 @@ from headrace.sdk.combinefns.vectorized import VectorizedCombineFn
 from headrace.sdk.functions.changelog import Change, ChangeKind, RowChange, RowOperation
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.io.row_changes import FromRowChanges
+from headrace.sdk.model.late_element import LateElement
 from headrace.sdk.splittable.restrictions import RestrictionProvider
 from headrace.sdk.splittable.watermark_estimators import WatermarkEstimatorProvider
 from headrace.sdk.transforms.aggregation.combine import CombineGlobally, CombinePerKey, CombineValues
@@ -37,6 +38,7 @@ __all__ = [
     "GroupBy",
     "GroupByKey",
     "Impulse",
+    "LateElement",
     "Map",
     "MapTuple",
     "ParDo",

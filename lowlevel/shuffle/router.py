@@ -91,9 +91,10 @@ class Router:
         if inline.name not in self._running:
             self._running[inline.name] = inline
             self._call(inline, inline.computation.begin_bundle, self._watermarks.get(inline.step, MIN_TIMESTAMP))
-        late = batch.count_before(self._watermarks.get(inline.step, MIN_TIMESTAMP))
-        if late:
-            self.late[inline.step] = self.late.get(inline.step, 0) + late
+        if inline.computation.counts_late:
+            late = batch.count_before(self._watermarks.get(inline.step, MIN_TIMESTAMP))
+            if late:
+                self.late[inline.step] = self.late.get(inline.step, 0) + late
         if batch.ids is None:
             self._call(inline, inline.computation.process_batch, stream, batch, self.emit)
             return

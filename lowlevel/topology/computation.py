@@ -253,6 +253,8 @@ class InlineComputation:
 
     strong_productions: bool = True
     """See `Computation`."""
+    counts_late: bool = True
+    """Whether late records that it takes count as late for its step."""
 
     @property
     def sends_sums(self) -> bool:

@@ -18,6 +18,7 @@ from headrace.sdk.functions.changelog import RetractingFn, ToChanges
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, FunctionDoFn, MapFn, MapTupleFn
 from headrace.sdk.graph.pvalue import Collection, PCollection, Step
 from headrace.sdk.model.element_form import ElementForm
+from headrace.sdk.model.late_element import LATE_DATA
 from headrace.sdk.operators.fusion.stage_plan import ElementStep, WindowStep
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.low_level import RunComputation, Source, Write
@@ -150,7 +151,7 @@ class CollectionGraph:
     def begins_stage(self, collection: Collection) -> bool:
         """Whether the elements come from a stream of the topology rather than from a step in the same stage."""
         assert collection.producer is not None
-        return not is_fused(collection.producer)
+        return collection.tag == LATE_DATA or not is_fused(collection.producer)
 
     def has_spare(self, collection: Collection) -> bool:
         """Whether a collection in the form PLAIN has a spare stream, for elements in windows that a step has chosen."""
@@ -173,7 +174,9 @@ class CollectionGraph:
 
     def _trace_retractions(self, step: Step, output: Collection) -> None:
         sources = self.inputs(step)
-        if isinstance(step.transform, GROUPING):
+        if output.tag == LATE_DATA:
+            self._retractions.passed_on(sources, output)
+        elif isinstance(step.transform, GROUPING):
             self._retractions.grouped(step, sources[0], output)
         elif isinstance(step.transform, (ParDo, MultiParDo)):
             fn = par_do_of(step).fn
@@ -185,6 +188,8 @@ class CollectionGraph:
 
     def _form(self, step: Step, output: Collection) -> ElementForm:
         transform = step.transform
+        if output.tag == LATE_DATA:
+            return ElementForm.WINDOWED
         if isinstance(transform, GROUPING) or runs_by_key(step):
             return ElementForm.FIRED
         if isinstance(transform, FUSED):

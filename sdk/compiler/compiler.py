@@ -9,7 +9,7 @@ topology.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -31,10 +31,19 @@ from headrace.sdk.compiler.execution_strategy import (
     one_for_each_step,
     steps_of_program,
 )
-from headrace.sdk.compiler.keyed_computations import GroupingPlan, add_gate, add_grouping, add_side_input, key_of
+from headrace.sdk.compiler.keyed_computations import (
+    GroupingPlan,
+    LateOutput,
+    add_gate,
+    add_grouping,
+    add_late_data,
+    add_side_input,
+    key_of,
+)
 from headrace.sdk.functions.declarations import DeclaredState, Splitting
 from headrace.sdk.graph.pvalue import BasePipeline, Collection, Step
 from headrace.sdk.model.element_form import ElementForm, GroupingInputForm, plain_form
+from headrace.sdk.model.late_element import LATE_DATA
 from headrace.sdk.operators.fusion.stage import Stage
 from headrace.sdk.operators.fusion.stage_plan import Exit, StagePlan, WindowStep
 from headrace.sdk.operators.grouping.reshuffle import Route, Scatter, Shuffle
@@ -268,7 +277,20 @@ class _Compiler:
         """Add the gate of a step with side inputs; returns the stream of elements of `entry` that pass it."""
         main = self._graph.inputs(step)[0].windowing
         sides = [(self._graph.side_inputs[side.pvalue], side) for side in side_inputs_of(step)]
-        return add_gate(self._topology, step.full_label, main, sides, entry)
+        stream = self._late_stream(step)
+        late = None if stream is None else LateOutput(stream, has_keys=runs_by_key(step))
+        return add_gate(self._topology, step.full_label, main, sides, entry, late)
+
+    def _late_stream(self, step: Step) -> str | None:
+        """The stream of what a step drops as late; None if nothing reads it."""
+        late = step.outputs.get(LATE_DATA)
+        return self._stream(late) if late is not None and late in self._graph.readers else None
+
+    def _send_late(self, step: Step, forms: Mapping[str, ElementForm]) -> None:
+        """Send what a keyed step drops as late to a stream, if something reads it; `forms` has its input streams."""
+        stream = self._late_stream(step)
+        if stream is not None:
+            add_late_data(self._topology, step.full_label, self._graph.inputs(step)[0].windowing, forms, stream)
 
     def _add_stage_behind_gate(self, step: Step) -> None:
         """Add the gate of a step with side inputs, and the stage that begins with this step."""
@@ -287,7 +309,7 @@ class _Compiler:
             plan.exits.append(replace(self._exit_to_side_input(collection), source=node))
 
     def _plan_step(self, plan: StagePlan, step: Step, node: int) -> None:
-        outputs = {tag: output for tag, output in step.outputs.items() if self._is_seen(output)}
+        outputs = {tag: it for tag, it in step.outputs.items() if tag != LATE_DATA and self._is_seen(it)}
         numbers = {tag: len(plan.windowings) + i for i, tag in enumerate(outputs)}
         plan.windowings += [output.windowing for output in outputs.values()]
         if not isinstance(step.transform, WindowInto):
@@ -312,6 +334,7 @@ class _Compiler:
         combine = transform.combine_fn if isinstance(transform, CombineByKey) else None
         if combine is not None:
             streams = {self._once(stream): form for stream, form in streams.items()}
+        self._send_late(step, {stream: ElementForm(form.value) for stream, form in streams.items()})
         takes_back = self._graph.may_retract(self._graph.inputs(step)[0])
         fanout = transform.fanout if isinstance(transform, CombineByKey) else None
         made = transform.made if isinstance(transform, JoinGrouping) else None
@@ -352,6 +375,7 @@ class _Compiler:
 
     def _stateful(self, step: Step, state: DeclaredState) -> None:
         forms, key_of = self._stateful_inputs(step)
+        self._send_late(step, forms)
         outputs, given = self._read_outputs(step), self._graph.inputs(step)[0]
         par_do, windowing = par_do_of(step), given.windowing
         plan = StatefulPlan(
@@ -363,7 +387,8 @@ class _Compiler:
 
     def _read_outputs(self, step: Step) -> dict[str | None, str]:
         """Tag -> stream, for the outputs of a step that something reads."""
-        return {tag: self._stream(output) for tag, output in step.outputs.items() if output in self._graph.readers}
+        read = {tag: output for tag, output in step.outputs.items() if output in self._graph.readers}
+        return {tag: self._stream(output) for tag, output in read.items() if tag != LATE_DATA}
 
     def _stateful_inputs(self, step: Step) -> tuple[dict[str, ElementForm], KeyExtractor]:
         """The streams into a stateful step, and where the key is in their values."""

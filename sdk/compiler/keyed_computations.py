@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from headrace.lowlevel.code_pickling import shipped
 from headrace.lowlevel.injectors.injector import BoundedInjector
@@ -19,15 +19,16 @@ from headrace.sdk.expressions.join_keys import JoinKeyOf
 from headrace.sdk.functions.matched import Assembled, Matched
 from headrace.sdk.graph.pvalue import Step
 from headrace.sdk.graph.side_inputs import AsSideInput
-from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.model.element_form import ElementForm, GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine
 from headrace.sdk.operators.combining.hot_key_fanout import Shards, Spread
 from headrace.sdk.operators.combining.session_lifting import SessionLifting
 from headrace.sdk.operators.grouping.grouping import Grouping
+from headrace.sdk.operators.grouping.late_data import LateData
 from headrace.sdk.operators.side_inputs.gate import Gate, SideArgument
 from headrace.sdk.operators.side_inputs.gate_inputs import Sharding, SideGrouping, Tell, no_key
-from headrace.sdk.operators.side_inputs.window_mapping import SideWindows
+from headrace.sdk.operators.side_inputs.window_mapping import SideExpiry, SideWindows
 from headrace.sdk.operators.vectorized.column_group_by_key import ColumnGroupByKey
 from headrace.sdk.operators.vectorized.column_grouping import ColumnGrouping
 from headrace.sdk.operators.vectorized.column_join import ColumnCoGroup, ColumnJoin
@@ -162,7 +163,12 @@ def add_side_input(
 
 
 def add_gate(
-    topology: Topology, label: str, main: Windowing, sides: Sequence[tuple[str, AsSideInput]], entry: str
+    topology: Topology,
+    label: str,
+    main: Windowing,
+    sides: Sequence[tuple[str, AsSideInput]],
+    entry: str,
+    late: LateOutput | None = None,
 ) -> str:
     """Add the gate of a step whose main input comes on `entry`; returns the stream of elements that pass it.
 
@@ -172,6 +178,7 @@ def add_gate(
         main: The windowing of its main input.
         sides: Its side inputs in the order of its arguments, each with the name under which it was added.
         entry: Stream of elements in the form WINDOWED.
+        late: Where elements go that the gate drops as late; None if nothing reads them.
     """
     sharded, ready = f"{label}#sharded", f"{label}#ready"
     numbers = {name: number for number, name in enumerate(dict.fromkeys(name for name, _ in sides))}
@@ -182,10 +189,43 @@ def add_gate(
         SideArgument(f"side input {place} ({side!r})", numbers[name], side.make)
         for place, (name, side) in enumerate(sides, 1)
     ]
+    if late is not None:
+        dropped = LateData(
+            main,
+            {entry: ElementForm.WINDOWED},
+            late.stream,
+            has_keys=late.has_keys,
+            is_gate=True,
+            closes=SideExpiry(windows),
+        )
+        topology.inline(f"{label}#gate late", dropped, [entry], [late.stream], step=f"{label}#gate")
     topology.inline(sharded, Sharding(sharded, topology.key_coder), [entry], [sharded])
     gate = Gate(label, windows, streams, arguments, ready)
     topology.computation(f"{label}#gate", gate, dict.fromkeys([sharded, *streams], key_of), [ready], aside=streams)
     return ready
+
+
+class LateOutput(NamedTuple):
+    """Where elements go that a step drops as late."""
+
+    stream: str
+    has_keys: bool
+    """Whether the elements are pairs of key and value."""
+
+
+def add_late_data(
+    topology: Topology, label: str, windowing: Windowing, forms: Mapping[str, ElementForm], stream: str
+) -> None:
+    """Add what sends the elements that a keyed computation drops as late to a stream.
+
+    Args:
+        topology: The topology to add to.
+        label: The label of the step, which is the name of the computation.
+        windowing: The windowing of its input.
+        forms: Input stream -> form of its pairs.
+        stream: The stream of late elements.
+    """
+    topology.inline(f"{label}#late", LateData(windowing, forms, stream), list(forms), [stream], step=label)
 
 
 def _messages(name: str) -> str:

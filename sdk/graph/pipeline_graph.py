@@ -9,7 +9,7 @@ Visitors walk through the steps as a tree (`apache_beam.pipeline.PipelineVisitor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,9 +17,10 @@ from hashlib import sha256
 from types import FunctionType
 from typing import Never, cast
 
+from headrace.lowlevel.errors import TopologyError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.sdk.graph.build_checks import check_inputs, type_outputs
-from headrace.sdk.graph.ptransform import NamedPTransform, PTransform, named_values
+from headrace.sdk.graph.ptransform import NamedPTransform, PTransform, SomeTransform, named_values
 from headrace.sdk.graph.pvalue import (
     Alike,
     BasePipeline,
@@ -34,6 +35,7 @@ from headrace.sdk.graph.pvalue import (
 )
 from headrace.sdk.graph.side_inputs import AsSideInput
 from headrace.sdk.model.labels import has_function_without_name, label_of, without_addresses
+from headrace.sdk.model.late_element import LATE_DATA, LateElement
 
 
 class PipelineGraph(BasePipeline):
@@ -80,6 +82,8 @@ class PipelineGraph(BasePipeline):
             result = applied.expand(cast(InT, inputs))
         self._set_producer(step, node, result)
         type_outputs(step, applied, inputs, result)
+        if applied.has_late_output:
+            return cast(OutT, (result, late_data_of(step, self.steps[self.steps.index(step) :])))
         return result
 
     def _claim(self, label: str, by_default: bool) -> str:
@@ -158,6 +162,29 @@ class PipelineGraph(BasePipeline):
                 node.returned[tag] = value
                 if value.producer is None:
                     step.add_output(value)
+
+
+def late_data_of(step: Step, inside: Sequence[Step]) -> PCollection[LateElement]:
+    """The collection of what a step drops as late. Raises `TopologyError` unless one step inside drops anything.
+
+    Args:
+        step: The step that was applied.
+        inside: The step, and the steps that it consists of.
+    """
+    dropping = [each for each in inside if each.outputs and cast(SomeTransform, each.transform).drops_late()]
+    if len(dropping) != 1:
+        several = f"{len(dropping)} steps inside drop it: {', '.join(repr(each.full_label) for each in dropping)}"
+        raise TopologyError(
+            f"step {step.full_label!r} was given with_late_data(), but "
+            f"{several if dropping else 'it has no output of late data'}; say it of "
+            f"{'one of these' if dropping else 'a grouping, or a ParDo with state, timers or side inputs'}"
+        )
+    [dropper] = dropping
+    [given, *_] = dropper.inputs
+    is_bounded = isinstance(given, PCollection) and given.is_bounded
+    late: PCollection[LateElement] = PCollection(given.pipeline, None, is_bounded, LATE_DATA, LateElement)
+    dropper.add_output(cast("PCollection[object]", late))
+    return late
 
 
 def _by_name(inputs: object) -> dict[str, PValue]:

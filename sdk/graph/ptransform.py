@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from functools import cache, wraps
 from typing import Any, Concatenate, Generic, Never, ParamSpec, TypeAlias, TypeVar, cast, get_args, get_origin
 
 from headrace.sdk.graph.pvalue import BasePipeline, DoOutputsTuple, InT, OutT, PBegin, PCollection, PValue
 from headrace.sdk.model.labels import label_of
+from headrace.sdk.model.late_element import LateElement
 from headrace.sdk.typehints.consistency import is_consistent_with
 from headrace.sdk.typehints.hints import normal
 from headrace.sdk.typehints.io_type_hints import Hints, IOTypeHints, Stated, WithTypeHints, annotations_of
@@ -33,6 +35,9 @@ class PTransform(WithTypeHints, Generic[InT, OutT]):
 
     key_encoding: str | None = None
     """Name of the coder with which keys of another SDK are encoded; None if keys are as the program has them."""
+
+    has_late_output: bool = False
+    """Whether the step has an output with what it drops as late; see `with_late_data`."""
 
     _label: str | None = None
     input_hints: Hints = ((), {})
@@ -92,6 +97,34 @@ class PTransform(WithTypeHints, Generic[InT, OutT]):
     def get_type_hints(self) -> IOTypeHints:
         """The types of input and output, as stated, else `default_type_hints`."""
         return IOTypeHints.of(self.input_hints, self.output_hints).with_defaults(self.default_type_hints())
+
+    def drops_late(self) -> bool:
+        """Whether the step itself, rather than a step inside, drops elements that are late for it."""
+        return False
+
+    def with_late_data(self) -> PTransform[InT, tuple[OutT, PCollection[LateElement]]]:
+        """The same step with an output for what it drops because it is late: it returns a pair (output, late data).
+
+        The method is not Beam's. The step is a grouping, a `ParDo` with state, timers or side inputs, or a composite
+        with one such step inside, as most transforms that combine or join are. Late data are in the global window, at
+        the timestamps of the elements. An element comes once for each of its windows that is closed when it arrives.
+
+        >>> import headrace as beam
+        >>> from headrace.testing.test_stream import TestStream
+        >>> from headrace.transforms.window import FixedWindows, TimestampedValue
+        >>> stream = TestStream().add_elements([TimestampedValue(("red", 5), 10)]).advance_watermark_to(60)
+        >>> stream = stream.add_elements([TimestampedValue(("red", 7), 20)]).advance_watermark_to_infinity()
+        >>> with beam.Pipeline("LocalRunner") as pipeline:
+        ...     minutes = pipeline | stream | beam.WindowInto(FixedWindows(60))
+        ...     sums, late = minutes | beam.CombinePerKey(sum).with_late_data()
+        ...     _ = sums | "Sums" >> beam.Map(print)
+        ...     _ = late | "Late" >> beam.Map(lambda late: print(late.key, late.value, late.window, late.watermark))
+        ('red', 5)
+        red 7 [0.0, 60.0) Timestamp(60)
+        """
+        clone = copy(self)
+        clone.has_late_output = True
+        return cast("PTransform[InT, tuple[OutT, PCollection[LateElement]]]", clone)
 
     def argument_problem(self) -> str | None:
         """What is wrong with the types of the transform's arguments; None if nothing is."""
@@ -186,6 +219,10 @@ class NamedPTransform(PTransform[InT, OutT]):
             return NamedPTransform(result, self.label) if isinstance(result, PTransform) else result
 
         return call
+
+    def with_late_data(self) -> NamedPTransform[InT, tuple[OutT, PCollection[LateElement]]]:
+        """See `PTransform.with_late_data`."""
+        return NamedPTransform(self.transform.with_late_data(), self.label)
 
     def with_input_types(self, *hints: object, **named_hints: object) -> NamedPTransform[InT, OutT]:
         """See `PTransform.with_input_types`."""

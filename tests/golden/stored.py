@@ -42,6 +42,7 @@ from headrace.sdk.io.kafka.sink import OutgoingRecord
 from headrace.sdk.io.parquet.parquet_source import FileRow
 from headrace.sdk.io.text.line_ranges import BadLine, FileError, FileLine
 from headrace.sdk.io.timestamps import BadTimestamp
+from headrace.sdk.model.late_element import LateElement
 from headrace.sdk.model.panes import PaneInfoTiming, pane_info
 from headrace.sdk.model.row import Row
 from headrace.sdk.model.special_outputs import TaggedOutput, TimestampedValue, WindowedValue
@@ -136,6 +137,7 @@ INSTANCES: Mapping[str, object] = {
     "KafkaOutgoing": OutgoingRecord(b"key", b"value", (("name", None),), 7),
     "KafkaRecord": KafkaRecord("topic", 1, 7, b"key", b"value", (("name", b"x"),), Timestamp(5)),
     "LiftedShape": Lifted(Single(0), Reducers((Reducer.SUM,), False), GlobalSlices()),
+    "LateElement": LateElement("a", 7, IntervalWindow(0, 60), Timestamp(5), Timestamp(60)),
     "LatestReducer": LatestReducer(),
     "ListReducer": ListReducer(),
     "NamedTuple": dynamic_named_tuple("Key", ("a", "b"))(1, "x"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.windows import FixedWindows, GlobalWindow, GlobalWindows, SlidingWindows
@@ -59,6 +62,20 @@ class SideWindows:
     def expires_at(self, side: WindowNamespace) -> int:
         """The main-input watermark from which on a side window is unreachable, because its main windows are closed."""
         return MAX_TIMESTAMP if self._is_global else self._main.closes_at(side.end)
+
+
+@dataclass(frozen=True, slots=True)
+class SideExpiry:
+    """When an element of a main window is too late for its side inputs."""
+
+    windows: Sequence[SideWindows]
+
+    def __call__(self, main: WindowNamespace) -> int:
+        """The watermark from which on one of the side windows is unreachable, microseconds UTC.
+
+        Raises TopologyError if there is no such side window.
+        """
+        return min(windows.expires_at(windows.of(main)) for windows in self.windows)
 
 
 def ready_delay(windowing: Windowing) -> int:

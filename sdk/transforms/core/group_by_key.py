@@ -42,6 +42,10 @@ class PercentileWatermark:
     watermark_percentile: float | None = None
     """Percentile of recent records that the watermark waits for; None to wait for all records."""
 
+    def drops_late(self) -> bool:
+        """See `PTransform`."""
+        return True
+
     def with_watermark_percentile(self, percentile: float | None) -> Self:
         """The same transform with a low watermark that waits only for this percentile of recent records.
 

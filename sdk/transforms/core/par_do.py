@@ -113,6 +113,10 @@ class ParDo(TypedStep, PTransform[PCollection[object], PCollection[object]]):
         """See `PTransform`."""
         check_elements(self.fn, self.typing, self.input_hints, outputs)
 
+    def drops_late(self) -> bool:
+        """See `PTransform`; with side inputs, an element is late if its side windows may be gone."""
+        return self.declared_state is not None or (bool(self.side_inputs) and self.splitting is None)
+
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
         """One output collection; `with_outputs` adds further outputs."""
         if not isinstance(inputs, PCollection):
@@ -282,6 +286,10 @@ class MultiParDo(TypedStep, PTransform[PCollection[object], DoOutputsTuple]):
     def default_label(self) -> str:
         """The label of the `ParDo`."""
         return self.par_do.label
+
+    def drops_late(self) -> bool:
+        """See `PTransform`."""
+        return self.par_do.drops_late()
 
     def expand(self, inputs: PCollection[object]) -> DoOutputsTuple:
         """The outputs of the `ParDo`."""
