@@ -80,7 +80,7 @@ class PipelineState:
 
 
 class PipelineResult:
-    """The result of a finished run; `Pipeline.run` returns only when the run has ended.
+    """The result of a finished run; `Pipeline.run` returns only when the run has ended, `Pipeline.start` at once.
 
     >>> from types import SimpleNamespace
     >>> result = PipelineResult(SimpleNamespace(epochs=1, counters={"Sum": {"records": 3}}, watermarks={}))
@@ -114,7 +114,7 @@ class PipelineResult:
         """The state of the run, a name in `PipelineState`; always `DONE`."""
         return PipelineState.DONE
 
-    def wait_until_finish(self, duration: float | None = None) -> str:
+    def wait_until_finish(self, duration: float | None = None) -> str | None:
         """The final state, at once: the run is over, so `duration` (milliseconds) has no effect."""
         return self.state
 

@@ -28,12 +28,12 @@ from headrace import lowlevel
 from headrace.cli.app import app
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.processing import worker
+from headrace.lowlevel.user_errors import FULL
 from headrace.lowlevel.vectorized import computation
 from headrace.metrics import Metrics
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.pipeline.pipeline import FULL
 from headrace.testing import test_stream, util
 from headrace.transforms import trigger, userstate, window
 

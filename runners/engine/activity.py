@@ -146,3 +146,35 @@ class ActivityReporter(Protocol):
 
     def begin(self, activity: Activity) -> None:
         """Take the activity of a run that begins, before it has recovered."""
+
+
+class Following:
+    """Notes what a run reports, and passes it on.
+
+    Args:
+        progress: Whom it is passed on to; None if nobody follows the run.
+        note: Called with the figures of each epoch.
+        begin: Called with the activity of the run.
+    """
+
+    def __init__(
+        self,
+        progress: Callable[[EpochProgress], None] | None,
+        note: Callable[[EpochProgress], None],
+        begin: Callable[[Activity], None] | None = None,
+    ) -> None:
+        self._progress, self._note, self._begin = progress, note, begin
+
+    def begin(self, activity: Activity) -> None:
+        """See `ActivityReporter`."""
+        if self._begin is not None:
+            self._begin(activity)
+        following: object = self._progress
+        if isinstance(following, ActivityReporter):
+            following.begin(activity)
+
+    def __call__(self, epoch: EpochProgress) -> None:
+        """Note the figures of an epoch."""
+        self._note(epoch)
+        if self._progress is not None:
+            self._progress(epoch)

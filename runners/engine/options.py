@@ -182,6 +182,10 @@ class EpochProgress:
     """Sink -> seconds of `deliver`."""
     hot_keys: Mapping[str, tuple[bytes, float]] = field(default_factory=dict)
     """Computation -> encoded key that had more than half of its records in the epoch, and the share."""
+    counters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Computation, injector stream or sink -> counter -> total so far."""
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+    """Computation -> its input low watermark, microseconds UTC."""
     fill: float | None = None
     """Records of the injector that contributed most, as a share of what the epoch could take; None if not known."""
 

@@ -34,8 +34,8 @@ from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.row import Row
 from headrace.sdk.model.short_text import count_text, table, text_of
 from headrace.sdk.model.special_outputs import WindowedValue
-from headrace.sdk.pipeline.pipeline import shorten
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner
+from headrace.sdk.pipeline.tracebacks import shorten
 from headrace.sdk.recording.recorded_step import tap
 from headrace.sdk.testing.stream import TestStream
 from headrace.sdk.transforms.core.low_level import Source

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from headrace.lowlevel.gc_pause import SELDOM_COLLECTIONS
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.storage.credentials import using as using_credentials
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import Clock, LocalClock, SkippingClock
+from headrace.runners.engine.driver.background_run import Running
 from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.driver.journal import Journal
 from headrace.runners.engine.driver.signals import heeding_signals
-from headrace.runners.engine.driver.topology_change import Changes, Running
+from headrace.runners.engine.driver.topology_change import Changes
 from headrace.runners.engine.options import RunOptions, RunResult, check_program
 from headrace.runners.local.executor import LocalExecutor, Scheduler
 
@@ -78,7 +80,7 @@ class LocalRunner:
             # A change of topology needs a checkpoint.
             options = replace(options, checkpoint="memory://")
         topology.validate()
-        return Running(topology, lambda changes: self._with_credentials(topology, options, changes))
+        return Running(topology, options, partial(self._with_credentials, topology))
 
     def _with_credentials(self, topology: Topology, options: RunOptions, changes: Changes) -> RunResult:
         with using_credentials(options.credentials):

@@ -15,10 +15,11 @@ from headrace.lowlevel.gc_pause import new_objects_only
 from headrace.lowlevel.storage.credentials import using as using_credentials
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import SystemClock
+from headrace.runners.engine.driver.background_run import Running
 from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint, require_possible
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.driver.signals import heeding_signals
-from headrace.runners.engine.driver.topology_change import Changes, Running
+from headrace.runners.engine.driver.topology_change import Changes
 from headrace.runners.engine.options import Hooks, RunOptions, RunResult, check_program
 from headrace.runners.spark.cluster.cluster import cluster_of
 from headrace.runners.spark.code_shipping import prepare_workers
@@ -94,7 +95,7 @@ class SparkRunner:
     def start(self, topology: Topology, options: RunOptions | None = None) -> Running:
         """Run in the background, where the topology can be changed; `Running.wait` raises the errors of the run."""
         topology.validate()
-        return Running(topology, lambda changes: self._with_credentials(topology, options or RunOptions(), changes))
+        return Running(topology, options or RunOptions(), partial(self._with_credentials, topology))
 
     def _with_credentials(self, topology: Topology, options: RunOptions, changes: Changes) -> RunResult:
         with using_credentials(options.credentials):

@@ -7,59 +7,40 @@ the engine.
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
+from typing import cast
 
 from headrace.lowlevel.class_lookup import left_to_loader
-from headrace.lowlevel.errors import HeadraceError, StepError
+from headrace.lowlevel.errors import HeadraceError, StepError, TopologyError
 from headrace.lowlevel.storage.credentials import use as use_credentials
 from headrace.lowlevel.topology.topology import Topology
-from headrace.lowlevel.user_errors import FULL, as_raised, is_engine, is_users
 from headrace.options.pipeline_options import EngineOptions, PipelineOptions, StandardOptions, progress_of
 from headrace.options.value_provider import RuntimeValueProvider
 from headrace.sdk.compiler.compiler import compile_pipeline, compile_steps
 from headrace.sdk.graph.pipeline_graph import PipelineGraph
+from headrace.sdk.graph.pvalue import Step
 from headrace.sdk.pipeline.runner_choice import (
     Runner,
+    StartingRunner,
     find_runner,
     labels_to_record,
     progress_callback,
     run_options,
 )
+from headrace.sdk.pipeline.running_pipeline import RunningPipeline
+from headrace.sdk.pipeline.tracebacks import raise_as_users, shorten
 from headrace.sdk.recording.checkpoint_recording import log_of
 from headrace.sdk.recording.recorder import Recorder
-from headrace.sdk.recording.recording import Recording
+from headrace.sdk.recording.recording import Recording, RecordingError
 from headrace.sdk.result import NoRun, PipelineResult, RunOutcome, warn_of_unmatched
 from headrace.sdk.visualization.diagrams.program_diagrams import mime_bundle
 
-_log = logging.getLogger("headrace.sdk.tracebacks")
-
-
-def shorten(error: HeadraceError) -> None:
-    """Remove the frames of the engine from the traceback of an error of the engine, or of user code in a step.
-
-    The whole traceback is logged at level DEBUG.
-    """
-    if os.environ.get(FULL) != "1":
-        _log.debug("the whole traceback", exc_info=error)
-        error.__traceback__ = own_frames(error.__traceback__)
-
-
-def own_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of the engine, and of what the engine calls in the standard library."""
-    frames, in_engine = [], False
-    while traceback is not None:
-        name = traceback.tb_frame.f_code.co_filename
-        in_engine |= is_engine(name)
-        if is_users(name) or not in_engine:
-            frames.append(traceback)
-        traceback = traceback.tb_next
-    shortened: TracebackType | None = None
-    for frame in reversed(frames):
-        shortened = TracebackType(shortened, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
-    return shortened
+_log = logging.getLogger("headrace.sdk.pipeline")
+_said_how_to_start: list[bool] = []
+"""Whether this process has logged how to have a handle."""
 
 
 class Pipeline(PipelineGraph):
@@ -134,15 +115,43 @@ class Pipeline(PipelineGraph):
         warn_of_unmatched(self.result.counters)
         return self.result
 
+    def start(self) -> RunningPipeline:
+        """Run the pipeline in the background; returns a handle at once.
+
+        The method is not Beam's. The handle waits for the run, stops, drains or cancels it, and has its metrics as of
+        the last commit. A run that goes on when the program ends is stopped after its epoch.
+
+        Raises:
+            TopologyError: The pipeline cannot run, or has no steps.
+            RecordingError: The pipeline is to be recorded, which `run` does.
+
+        >>> import headrace as beam
+        >>> pipeline = beam.Pipeline("LocalRunner")
+        >>> _ = pipeline | beam.Create([1, 2]) | beam.Map(print)
+        >>> running = pipeline.start()
+        >>> running.wait_until_finish()
+        1
+        2
+        'DONE'
+        """
+        if not self.steps:
+            raise TopologyError("the pipeline has no steps, so there is nothing to start; apply transforms to it first")
+        if labels_to_record(self._record, self.options) is not None:
+            raise RecordingError("start() records nothing; use run(), or make the pipeline without record")
+        for check in self.checks:
+            check()
+        RuntimeValueProvider.set_runtime_options({})
+        starting = cast(StartingRunner, find_runner(self.runner))
+        run = starting.start(self.topology(), run_options(self.options, progress_of(self.options)))
+        self.result = running = RunningPipeline(run, partial(compile_steps, list(self.steps), drains=True))
+        return running
+
     def _run_typed(self) -> PipelineResult:
         """Run; an error of a step becomes an instance also of the class that user code raised."""
         try:
             return self._run()
         except StepError as error:
-            typed_error = as_raised(error)
-            if typed_error is error:
-                raise
-            raise typed_error.with_traceback(error.__traceback__) from typed_error.__cause__
+            raise_as_users(error)
 
     def _run(self) -> PipelineResult:
         if not self.steps:
@@ -155,6 +164,7 @@ class Pipeline(PipelineGraph):
         runner = find_runner(self.runner)
         with progress_callback(self.options) as progress:
             if labels is None:
+                _say_how_to_start(self.steps)
                 options = run_options(self.options, progress)
                 return PipelineResult(runner.run_topology(self.topology(), options))
             return self._run_recorded(runner, labels, progress)
@@ -177,12 +187,26 @@ class Pipeline(PipelineGraph):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is None and not left_to_loader(self) and self.steps:
+        was_started = isinstance(self.result, RunningPipeline)
+        if kind is None and not left_to_loader(self) and self.steps and not was_started:
             try:
                 self.run().wait_until_finish()
             except HeadraceError as error:
                 shorten(error)
                 raise
+
+
+def _say_how_to_start(steps: Iterable[Step]) -> None:
+    """Log, once in a process, that a run of endless input can go on in the background."""
+    made = ((step, output) for step in steps for output in step.outputs.values())
+    endless = next((step.full_label for step, output in made if not output.is_bounded), None)
+    if endless is not None and not _said_how_to_start:
+        _said_how_to_start.append(True)
+        _log.info(
+            "the input of step %r does not end, so run() returns when the run is stopped; start() in its place returns "
+            "at once, with a handle that waits for the run, stops, drains or cancels it and has its metrics",
+            endless,
+        )
 
 
 def record_topology(

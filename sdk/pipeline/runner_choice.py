@@ -13,6 +13,7 @@ from typing import Protocol, cast
 from headrace.lowlevel.storage.places import hidden, is_url
 from headrace.lowlevel.topology.topology import Topology
 from headrace.options.pipeline_options import EngineOptions, PipelineOptions, progress_of
+from headrace.sdk.pipeline.running_pipeline import StartedRun
 from headrace.sdk.result import RunOutcome
 
 _LOADED = {
@@ -39,6 +40,13 @@ class Runner(Protocol):
 
     def run_topology(self, topology: Topology, options: object) -> RunOutcome:
         """Run a topology with the options that `run_options` makes."""
+
+
+class StartingRunner(Protocol):
+    """Runs a topology in the background."""
+
+    def start(self, topology: Topology, options: object) -> StartedRun:
+        """Begin to run a topology with the options that `run_options` makes."""
 
 
 def find_runner(wanted: Runner | str | None) -> Runner:

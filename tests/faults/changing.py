@@ -16,7 +16,7 @@ from threading import Event
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Topology
 from headrace.lowlevel.checkpoint import Checkpoint, Consent
 from headrace.lowlevel.storage.object_store import ObjectStore
-from headrace.runners.engine.driver.topology_change import Running
+from headrace.runners.engine.driver.background_run import Running
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import LocalRunner
 from tests.checkpoints import contents

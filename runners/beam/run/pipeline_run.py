@@ -24,8 +24,8 @@ from headrace.lowlevel.user_errors import unpacked
 from headrace.runners.beam.beam_private import is_tagged_with_step
 from headrace.runners.beam.run.metrics import BeamMetricResults
 from headrace.runners.beam.run.task_context import TaskContext
-from headrace.runners.engine.activity import Activity, ActivityReporter
-from headrace.runners.engine.driver.signals import heeding_signals
+from headrace.runners.engine.activity import Following
+from headrace.runners.engine.driver.signals import LAST_SECONDS, end_in_time, heeding_signals
 from headrace.runners.engine.driver.topology_change import Changes
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.sdk.result import RunOutcome
@@ -60,10 +60,6 @@ def _annotated(original: BaseException, error: StepError, label: str) -> BaseExc
 
 
 _log = logging.getLogger(__name__)
-_GRACE_SECONDS = 20.0
-"""How long the current epoch may take to end after `cancel`, before its tasks are ended."""
-_LAST_SECONDS = 5.0
-"""How long the run may take to end after that."""
 
 
 _in_background: set[PipelineRun] = set()
@@ -128,10 +124,13 @@ class PipelineRun:
         options = cast(RunOptions, options)
         self._is_durable, topology.task_begins = options.checkpoint is not None, self._context
         if self._has_thread:
-            options = replace(options, progress=_Following(self, options.progress))
+            options = replace(options, progress=Following(options.progress, self._note))
         result = self._runner.run_topology(topology, options, self._changes)
         self.metrics = result.metrics
         return result
+
+    def _note(self, epoch: EpochProgress) -> None:
+        self.metrics = epoch.metrics
 
     # The run
 
@@ -184,7 +183,7 @@ class PipelineRun:
             with heeding_signals(self._changes, self._is_durable, (HeadraceError,)):
                 is_over = self.over.wait(seconds)
                 while self._changes.stopping and not is_over and not self._is_cancelled:
-                    is_over = self.over.wait(_LAST_SECONDS)
+                    is_over = self.over.wait(LAST_SECONDS)
         except BaseException as error:
             # The program is told to end, so nothing is to wait for the run any more.
             _in_background.discard(self)
@@ -208,31 +207,11 @@ class PipelineRun:
             return
         self._is_cancelled = True
         self._changes.stop()
-        if not self.over.wait(_GRACE_SECONDS):
-            self._let_go()
-            self.over.wait(_LAST_SECONDS)
+        end_in_time(self._changes, self.over.wait)
 
     def _let_go(self) -> None:
         if self._changes.let_go is not None:
             self._changes.let_go()
-
-
-class _Following:
-    """Keeps the metrics of each epoch for a run, and passes its progress on."""
-
-    def __init__(self, run: PipelineRun, progress: Callable[[EpochProgress], None] | None) -> None:
-        self._run, self._progress = run, progress
-
-    def begin(self, activity: Activity) -> None:
-        """See `ActivityReporter`."""
-        following: object = self._progress
-        if isinstance(following, ActivityReporter):
-            following.begin(activity)
-
-    def __call__(self, epoch: EpochProgress) -> None:
-        self._run.metrics = epoch.metrics
-        if self._progress is not None:
-            self._progress(epoch)
 
 
 class HeadraceResult(beam.PipelineResult):  # type: ignore[misc]  # Beam's types are not read

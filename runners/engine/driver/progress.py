@@ -78,6 +78,8 @@ def progress_of(
         phases={} if timing is None else timing.seconds,
         sinks={} if timing is None else timing.sinks,
         hot_keys={} if timing is None else timing.hot_keys,
+        counters=counters,
+        watermarks=state.watermarks,
         fill=None if timing is None else timing.fill,
     )
 

@@ -16,7 +16,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -80,7 +80,7 @@ def heeding_signals(
     """
     is_main = threading.current_thread() is threading.main_thread()
     # Any other handler is the program's choice; so is SIGHUP ignored, as by `nohup`.
-    handled = [number for number in HEEDED if is_main and signal.getsignal(number) in _DEFAULTS]
+    handled = [number for number in HEEDED if is_main and _is_free(number)]
     if not handled:
         yield
         return
@@ -113,15 +113,23 @@ def _stopped(line: str, number: signal.Signals) -> StoppedError:
 
 
 def _line(number: signal.Signals, when: str, changes: Changes, durable: bool) -> str:
-    if changes.finished:
-        outcome = "the input has ended, and nothing is left to do"
-    elif not durable:
-        outcome = "without a checkpoint nothing of the run is kept"
-    elif changes.committed is None:
-        outcome = "nothing is committed by this run; start it again to go on"
-    else:
-        outcome = f"epoch {changes.committed:,} is committed; start it again to go on from there"
-    return f"stopped by {number.name}{when}: {outcome}\n"
+    return f"stopped by {number.name}{when}: {changes.told(durable)}\n"
+
+
+def _is_free(number: int) -> bool:
+    """Whether nobody handles a signal: neither the program, nor a run in the background that goes on."""
+    handler = signal.getsignal(number)
+    watch = getattr(handler, "__self__", None)
+    return handler in _DEFAULTS or (isinstance(watch, BackgroundWatch) and watch.is_over)
+
+
+def end_in_time(changes: Changes, wait: Callable[[float], bool]) -> bool:
+    """Wait until a run that is to stop has ended; after `GRACE_SECONDS` let its epoch fail. Whether it has ended."""
+    if wait(0 if changes.at_once else GRACE_SECONDS):
+        return True
+    if changes.let_go is not None:
+        changes.let_go()
+    return wait(LAST_SECONDS)
 
 
 class _LeaveNow(BaseException):
@@ -191,6 +199,84 @@ class _SignalWatch:
             return self._signals.get(timeout=seconds)
         except Empty:
             return None
+
+
+class BackgroundWatch(_SignalWatch):
+    """Handles signals while runs go on in other threads: when these have ended, it ends the main thread.
+
+    There is one for all runs of a time, which the first of them makes.
+    """
+
+    @classmethod
+    def of(cls, changes: Changes, durable: bool) -> BackgroundWatch | None:
+        """What watches over a run that begins; None outside of the main thread, or if the program handles signals."""
+        if threading.current_thread() is not threading.main_thread():
+            return None
+        for handler in map(signal.getsignal, HEEDED):
+            watch = getattr(handler, "__self__", None)
+            if isinstance(watch, cls) and not watch.is_over:
+                watch._runs.append(changes)
+                return watch
+        numbers = [number for number in HEEDED if _is_free(number)]
+        return cls(changes, durable, numbers) if numbers else None
+
+    def __init__(self, changes: Changes, durable: bool, numbers: Sequence[int]) -> None:
+        super().__init__(changes, durable)
+        self._runs = [changes]
+        self._numbers = numbers
+        self._has_ended = False
+        """Whether the main thread has been ended."""
+        self._thread.start()
+        for number in numbers:
+            signal.signal(number, self.handle)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all runs have ended."""
+        return self._over
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """The handler. The first signal stops the runs; the next one ends the program at once."""
+        if self._has_ended or (self._over and self.received is None):
+            if not self._has_ended or time.monotonic() >= self._heeded_again_at:
+                self.restore()
+                signal.raise_signal(number)
+            return
+        for changes in self._runs:
+            changes.stop()
+        try:
+            super().handle(number, frame)
+        except _LeaveNow:
+            for changes in self._runs:
+                changes.at_once = True
+            raise self._end(_EARLY) from None
+        if self._over:
+            raise self._end("")
+
+    def _end(self, when: str) -> StoppedError:
+        """The error that ends the main thread. The handler stays, as the same signal may come once more."""
+        assert self.received is not None, "the caller has looked"
+        self._has_ended = True
+        self._signals.put(0)
+        return _stopped(_line(self.received, when, self._changes, self._durable), self.received)
+
+    def run_over(self, changes: Changes) -> None:
+        """Note the end of a run, in its thread; after a signal, the last one ends the main thread."""
+        self._runs = [other for other in self._runs if other is not changes]
+        if self._runs:
+            return
+        self._over = True
+        if self.received is None:
+            self._signals.put(0)
+        else:
+            _signal_main_thread(self.received)
+
+    def restore(self) -> None:
+        """Let the signals have their default meaning again, if all runs have ended; in the main thread only."""
+        if self._over and threading.current_thread() is threading.main_thread():
+            for number in self._numbers:
+                if signal.getsignal(number) == self.handle:
+                    signal.signal(number, signal.SIG_DFL)
 
 
 def _signal_main_thread(number: signal.Signals) -> None:

@@ -1,9 +1,4 @@
-"""A run in the background, whose topology can be changed between two epochs (MillWheel paper §3).
-
-    running = runner.start(topology, options)
-    running.add(more)           # from the next epoch on
-    running.remove("totals")    # its state is archived
-    result = running.wait()
+"""Requests to a running driver: to change its topology between two epochs (MillWheel paper §3), or to stop.
 
 Requests may come from any thread. The driver handles them after the commit of one epoch and before the start of the
 next, and commits each change separately. A refused change has no effect on the run.
@@ -14,14 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-from threading import Lock, Thread
+from dataclasses import dataclass, field
+from threading import Lock
 
 from headrace.lowlevel.checkpoint import Consent
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.topology.topology import Topology, joined_topology, reduced_topology
+from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import Wakeup
-from headrace.runners.engine.options import RunResult
 
 Revise = Callable[[Topology], Topology]
 """A function from the current topology to the wanted one."""
@@ -61,6 +55,8 @@ class Changes:
     """The current topology, as the user gave it."""
     stopping: bool = False
     """Whether the run is to end after the current epoch."""
+    at_once: bool = False
+    """Whether nobody waits for the end of the epoch any more."""
     let_go: Callable[[], object] | None = None
     """Makes the current epoch fail; called from another thread than the driver's, which may be waiting for the epoch
     without a time limit."""
@@ -92,6 +88,16 @@ class Changes:
         self.stopping = True
         self.wakeup.call()
 
+    def told(self, durable: bool) -> str:
+        """What remains of the run after its end, in words; `durable` says whether it has a checkpoint."""
+        if self.finished:
+            return "the input has ended, and nothing is left to do"
+        if not durable:
+            return "without a checkpoint nothing of the run is kept"
+        if self.committed is None:
+            return "nothing is committed by this run; start it again to go on"
+        return f"epoch {self.committed:,} is committed; start it again to go on from there"
+
     def take(self) -> Request | None:
         """Take the oldest waiting request, or None if there is none. The request is current until the next call."""
         self._current = self._waiting.popleft() if self._waiting else None
@@ -118,77 +124,3 @@ def _over(error: BaseException | None) -> RunOverError:
     over = RunOverError(f"the run ended with an error, after which {remedy}\n{type(error).__name__}: {error}")
     over.__cause__ = error
     return over
-
-
-class Running:
-    """A run in the background. Its methods may be called from any thread.
-
-    >>> from headrace.lowlevel import BoundedInjector, Topology
-    >>> from headrace.runners.local import LocalRunner
-    >>> topology = Topology()
-    >>> topology.injector("numbers", BoundedInjector([(1, 10), (2, 20)]))
-    >>> running = LocalRunner().start(topology)
-    >>> running.wait().epochs
-    1
-    """
-
-    def __init__(self, topology: Topology, run: Callable[[Changes], RunResult]) -> None:
-        self.changes = Changes(topology)
-        self._result: Future[RunResult] = Future()
-        self._thread = Thread(target=self._work, args=(run,), name="headrace-run", daemon=True)
-        self._thread.start()
-
-    def _work(self, run: Callable[[Changes], RunResult]) -> None:
-        try:
-            result = run(self.changes)
-        except BaseException as error:
-            self.changes.close(error)
-            self._result.set_exception(error)
-        else:
-            self.changes.close()
-            self._result.set_result(result)
-
-    def update(self, topology: Topology, consent: Consent | None = None) -> int:
-        """Continue with another topology. Waits for the commit of the change, and returns its epoch.
-
-        A member with the same name in both topologies continues: a computation with its state and timers, an injector
-        at its position. The state of a member that the new topology lacks is archived, if `consent` allows that.
-
-        Raises:
-            TopologyError: The topology cannot run.
-            TopologyChangeError: The topology cannot continue from the stored state; the message names the differences.
-            RunOverError: The run has ended.
-        """
-        return self.changes.request(lambda _: topology, consent or Consent()).result()
-
-    def add(self, more: Topology, consent: Consent | None = None) -> int:
-        """Add the members of `more`, which may read existing streams. Result and errors are those of `update`."""
-        return self.changes.request(lambda now: joined_topology(now, more), consent or Consent()).result()
-
-    def remove(self, *names: str, consent: Consent | None = None) -> int:
-        """Remove computations, sinks or injectors (by stream) and archive their state.
-
-        Result and errors are those of `update`.
-        """
-        given = consent or Consent()
-        allowed = replace(given, removed={*given.removed, *names})
-        return self.changes.request(lambda now: reduced_topology(now, names), allowed).result()
-
-    def stop(self) -> None:
-        """Ask the run to end after the current epoch; the next start on its checkpoint continues after that epoch.
-
-        Returns at once; `wait` waits for the end. A run that is waiting for input or for a timer ends without delay.
-        """
-        self.changes.stop()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the run has ended, normally or with an error."""
-        return self._result.done()
-
-    def wait(self, seconds: float | None = None) -> RunResult:
-        """Wait for the end of the run, and return its result.
-
-        Raises the error by which the run ended, or `TimeoutError` if the run has not ended after `seconds`.
-        """
-        return self._result.result(seconds)

@@ -91,7 +91,8 @@ class LateData(InlineComputation):
         """Key, value, windows, pane and timestamp of each element; the latter in microseconds UTC."""
         assign_all = self._windowing.window_fn.assign_all
         for record, timestamp in batch.rows():
-            element, windows, pane = record, None, None
+            element, pane = record, None
+            windows: Sequence[BoundedWindow] | None = None
             if form is ElementForm.SIDED:
                 element, window, pane, _ = cast("tuple[object, BoundedWindow, object, object]", record)
                 windows = (window,)

@@ -14,10 +14,10 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.user_errors import FULL
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.recording import Recording
 from headrace.runners.interactive import interactive_beam as ib
-from headrace.sdk.pipeline.pipeline import FULL
 from headrace.sdk.transforms.core.low_level import Source
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.window import FixedWindows, IntervalWindow, TimestampedValue

@@ -25,7 +25,8 @@ from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology.topology import joined_topology, reduced_topology
 from headrace.runners.engine.clock import SystemClock, Wakeup
 from headrace.runners.engine.driver import driver
-from headrace.runners.engine.driver.topology_change import Running, RunOverError
+from headrace.runners.engine.driver.background_run import Running
+from headrace.runners.engine.driver.topology_change import RunOverError
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner, Scheduler
 from headrace.runners.local.executor import LocalExecutor

@@ -13,7 +13,7 @@ import pytest
 from headrace.lowlevel import Topology
 from headrace.lowlevel.checkpoint import Checkpoint, Consent
 from headrace.lowlevel.storage.object_store import ObjectStore
-from headrace.runners.engine.driver.topology_change import Running
+from headrace.runners.engine.driver.background_run import Running
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
 from tests.groupingedits import LIMIT, RECORDS, Edit, Rows, lives, outcome, topology
