@@ -22,7 +22,7 @@ from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.io.argument_checks import check_column_names
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp, timestamps_of
 from headrace.sdk.metrics.metric import Metrics
-from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, PaneInfo, retraction_of
+from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, retraction_of
 from headrace.sdk.model.special_outputs import WindowedValue
 from headrace.sdk.transforms.core.par_do import ParDo
 from headrace.sdk.transforms.core.window_into import WindowInto
@@ -58,6 +58,9 @@ class FromRowChanges(PTransform[PCollection[Any], PCollection[Any]]):
             that tell the whole row before: no rows are kept then, and each change must come once and in order.
         timestamp: What gives the event time of a row: the name of a field, or a function of the row. None for the
             event time of the change. Without `key` it must be given, unless all windows behind are global.
+        versions: Whether a retraction says from when on its row is no longer that of its key: it has the event time of
+            the row after, for a deletion that of the change. For the right side of a `Join` with `as_of`, which then
+            gives each left row the version of its time; other steps must have the rows in the global window.
 
     Raises:
         TypeError: An argument has a wrong type.
@@ -75,7 +78,7 @@ class FromRowChanges(PTransform[PCollection[Any], PCollection[Any]]):
     Row(city='rome', people=2)
     """
 
-    def __init__(self, key: KeyOf | None = None, timestamp: TimestampOf = None) -> None:
+    def __init__(self, key: KeyOf | None = None, timestamp: TimestampOf = None, versions: bool = False) -> None:
         super().__init__()
         check_timestamp(timestamp, None)
         if key is not None and not callable(key):
@@ -83,14 +86,15 @@ class FromRowChanges(PTransform[PCollection[Any], PCollection[Any]]):
             check_column_names("key", key)
         self._key = key
         self._timestamp = Portable(timestamp, "the function timestamp") if callable(timestamp) else timestamp
+        self._versions = versions
 
     def expand(self, inputs: PCollection[Any]) -> PCollection[Any]:
         """The rows and their retractions."""
         changes = inputs | "Global" >> WindowInto(GlobalWindows())
         if self._key is None:
-            return cast("PCollection[Any]", changes | "Rows" >> ParDo(RowsTold(self._timestamp)))
+            return cast("PCollection[Any]", changes | "Rows" >> ParDo(RowsTold(self._timestamp, self._versions)))
         by_key = changes | "Key" >> ParDo(ChangesByKey(self._key))
-        return cast("PCollection[Any]", by_key | "Rows" >> ParDo(RowsByKey(self._timestamp)))
+        return cast("PCollection[Any]", by_key | "Rows" >> ParDo(RowsByKey(self._timestamp, self._versions)))
 
 
 class StampedRow(NamedTuple):
@@ -102,16 +106,21 @@ class StampedRow(NamedTuple):
     """Event time, microseconds UTC."""
     sequence: object
 
-    def put_out(self, pane: PaneInfo = PANE_INFO_UNKNOWN) -> WindowedValue:
-        """The row as an output, or as a retraction."""
-        return WindowedValue(self.row, Timestamp(micros=self.micros), [GlobalWindow()], pane)
+    def put_out(self) -> WindowedValue:
+        """The row as an output."""
+        return WindowedValue(self.row, Timestamp(micros=self.micros), [GlobalWindow()])
+
+    def retracted(self, end: int | None = None) -> WindowedValue:
+        """The retraction of the row, at the event time at which it ends, or else its own; not before its own."""
+        at = self.micros if end is None else max(self.micros, end)
+        return WindowedValue(self.row, Timestamp(micros=at), [GlobalWindow()], _RETRACTION)
 
 
 class RowsTold(RetractingFn):
     """Rows before changes become retractions, rows after them elements."""
 
-    def __init__(self, timestamp: TimestampOf) -> None:
-        self._timestamp = timestamp
+    def __init__(self, timestamp: TimestampOf, versions: bool) -> None:
+        self._timestamp, self._versions = timestamp, versions
 
     def process(self, element: object, timestamp: Timestamp = DoFn.TimestampParam) -> Iterator[WindowedValue]:
         """The retraction, then the addition."""
@@ -122,10 +131,14 @@ class RowsTold(RetractingFn):
                 f"the change {change.operation} does not tell what it takes back; give FromRowChanges a key=, so that "
                 "it keeps the rows"
             )
-        for row, pane in ((change.before, _RETRACTION), (change.after, PANE_INFO_UNKNOWN)):
-            if row is not None:
-                micros = timestamps_of([row], self._timestamp, timestamp.micros)[0]
-                yield StampedRow(row, micros, None).put_out(pane)
+        before, after = (
+            None if row is None else StampedRow(row, timestamps_of([row], self._timestamp, timestamp.micros)[0], None)
+            for row in (change.before, change.after)
+        )
+        if before is not None:
+            yield before.retracted(_end(after, timestamp) if self._versions else None)
+        if after is not None:
+            yield after.put_out()
 
 
 class ChangesByKey(ChangelogFn):
@@ -242,8 +255,8 @@ class RowsByKey(RetractingFn):
 
     ROWS = RowsStateSpec("rows")
 
-    def __init__(self, timestamp: TimestampOf) -> None:
-        self._timestamp = timestamp
+    def __init__(self, timestamp: TimestampOf, versions: bool) -> None:
+        self._timestamp, self._versions = timestamp, versions
 
     def process(
         self,
@@ -274,15 +287,22 @@ class RowsByKey(RetractingFn):
             if change.sequence is not None:
                 rows.put(key, kept._replace(sequence=change.sequence))
             return []
-        outputs = [] if kept is None or kept.row is None else [kept.put_out(_RETRACTION)]
+        after = None
         if row is not None:
-            micros = timestamps_of([row], self._timestamp, timestamp.micros)[0]
-            after = StampedRow(row, micros, change.sequence)
-            rows.put(key, after)
-            return [*outputs, after.put_out()]
-        # A deletion is kept where changes have sequences: an older change may come after it.
-        rows.put(key, None if change.sequence is None else StampedRow(None, timestamp.micros, change.sequence))
+            after = StampedRow(row, timestamps_of([row], self._timestamp, timestamp.micros)[0], change.sequence)
+        outputs = [] if after is None else [after.put_out()]
+        if kept is not None and kept.row is not None:
+            outputs.insert(0, kept.retracted(_end(after, timestamp) if self._versions else None))
+        if after is None and change.sequence is not None:
+            # A deletion is kept where changes have sequences: an older change may come after it.
+            after = StampedRow(None, timestamp.micros, change.sequence)
+        rows.put(key, after)
         return outputs
+
+
+def _end(after: StampedRow | None, timestamp: Timestamp) -> int:
+    """The event time from which on the row before a change does not count, microseconds UTC."""
+    return timestamp.micros if after is None else after.micros
 
 
 def _is_superseded(kept: StampedRow, change: RowChange) -> bool:

@@ -69,6 +69,7 @@ class FromDebezium(PTransform[PCollection[Any], PCollection[Any]]):
         sequence: Names of fields of `source` that order the changes of a key, such as `lsn` for PostgreSQL, for topics
             that are not partitioned by key. None if the changes of a key are in order. Positions must not begin anew,
             as those of MySQL do at another server.
+        versions: See `FromRowChanges`.
 
     Raises:
         TypeError: An argument has a wrong type.
@@ -88,7 +89,11 @@ class FromDebezium(PTransform[PCollection[Any], PCollection[Any]]):
     """
 
     def __init__(
-        self, key: str | Sequence[str], timestamp: TimestampOf = None, sequence: str | Sequence[str] | None = None
+        self,
+        key: str | Sequence[str],
+        timestamp: TimestampOf = None,
+        sequence: str | Sequence[str] | None = None,
+        versions: bool = False,
     ) -> None:
         super().__init__()
         names = (key,) if isinstance(key, str) else key
@@ -96,7 +101,7 @@ class FromDebezium(PTransform[PCollection[Any], PCollection[Any]]):
         fields = (sequence,) if isinstance(sequence, str) else sequence or ()
         check_column_names("sequence", fields)
         self._changes = DebeziumChanges(tuple(names), tuple(fields))
-        self._rows = FromRowChanges(names, timestamp)
+        self._rows = FromRowChanges(names, timestamp, versions)
 
     def expand(self, inputs: PCollection[Any]) -> PCollection[Any]:
         """The rows and their retractions."""

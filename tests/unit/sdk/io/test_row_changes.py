@@ -52,6 +52,19 @@ def test_an_event_time_of_the_row():
     assert log(changes, timestamp="at") == expected
 
 
+def test_versions_end_when_the_next_one_begins():
+    changes = [
+        RowChange(INSERT, None, order(1, at=0)),
+        RowChange(UPDATE, order(1, at=0), order(1, at=7)),
+        RowChange(DELETE, order(1, at=7)),
+    ]
+    ended = [("+", order(1, at=0), 0), ("-", order(1, at=0), 7), ("+", order(1, at=7), 7), ("-", order(1, at=7), 7)]
+    for key in ("id", None):
+        assert log(changes, key=key, timestamp="at", versions=True) == ended
+    by_commit = [("+", order(1, at=0), 0), ("-", order(1, at=0), 1), ("+", order(1, at=7), 1), ("-", order(1, at=7), 2)]
+    assert log(changes, key="id", versions=True) == by_commit
+
+
 def test_what_comes_again_or_was_never_there_changes_nothing():
     first = RowChange(INSERT, None, order(1))
     changes = [first, first, RowChange(READ, None, order(1)), RowChange(DELETE, order(2)), RowChange(DELETE, {"id": 2})]
