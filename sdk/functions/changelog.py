@@ -5,6 +5,7 @@ A change log tells what is put in and taken out (`Change`), or what happened to 
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple, Self, cast
@@ -143,3 +144,16 @@ class FromChanges(RetractingFn):
             f"{change!r:.200} is no change; give Change(ChangeKind.INSERT, value) or Change(ChangeKind.DELETE, value), "
             "or a tuple of '+' or '-' and a value"
         )
+
+
+def retracts(retraction: object, value: object) -> bool:
+    """Whether the retraction of a value is one of a value that is kept.
+
+    >>> retracts(("oslo", 2.0), ("oslo", 2))
+    True
+    """
+    try:
+        return bool(retraction == value)
+    except ValueError:
+        # Comparing NumPy arrays gives an array.
+        return pickle.dumps(retraction) == pickle.dumps(value)

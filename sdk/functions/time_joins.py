@@ -4,7 +4,7 @@
 
 1. *Late?* A row is dropped, and counted, when the watermark has passed its time by more than the allowed lateness.
 2. *Arrive or leave*: a row is kept and meets the rows of the other side; a retraction removes the row that it retracts.
-   One that finds no row waits until all rows of the bundle are there.
+   One that finds no row, as it has overtaken it, waits until it is late itself.
 3. *Settle*: once a key's records and timers are through, results come out that had to wait for the watermark.
 4. *Free*: rows go that no row can meet any more. One timer waits for what is due next in the key.
 
@@ -28,7 +28,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology.computation import BundleComputation, Context
 from headrace.lowlevel.topology.timer import Timer
-from headrace.sdk.functions.changelog import Change, ChangeKind
+from headrace.sdk.functions.changelog import Change, ChangeKind, retracts
 from headrace.sdk.functions.kept_rows import NEVER, KeptRow, KeptRows, Outlook
 from headrace.sdk.functions.matched import Matched
 from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS
@@ -42,6 +42,8 @@ _DUE = "due"
 """Tag of the timer of a key."""
 Index = tuple[tuple[int, int, int], ...]
 """See `KeptRows`."""
+_Waiting = tuple[int, object, int]
+"""A retraction that has found no row: side, element, time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +135,9 @@ class KeyJoin(ABC):
         self.plan, self.context = plan, context
         self._watermark = context.watermark
         """Input watermark of the bundle's records."""
-        self._waiting: list[tuple[int, object, int]] = []
-        """Retractions that have found no row: side, element, time."""
-        left, right = cast("tuple[Index, Index]", context.state or ((), ()))
+        left, right, waiting = cast("tuple[Index, Index, Sequence[_Waiting]]", context.state or ((), (), ()))
+        self._waiting, self._overtaking = waiting, list[_Waiting]()
+        """Retractions that wait for their row, of earlier bundles and of this one."""
         self.sides = KeptRows(context, b"L", width, left), KeptRows(context, b"R", width, right)
 
     @abstractmethod
@@ -172,14 +174,14 @@ class KeyJoin(ABC):
         elif not takes_back:
             self.arrive(side, KeptRow(time, element, time if time >= self._watermark else time + self.plan.lateness))
         elif not self.take_back(side, element, time):
-            self._waiting.append((side, element, time))
+            self._overtaking.append((side, element, time))
 
     def take_back(self, side: int, element: object, time: int) -> bool:
         """Remove the newest equal row up to a time, if rows of its time are still taken; False if there is none."""
         for row in self.sides[side].newest_first(time):
             if is_closed(self.closes(row.time), self._watermark):
                 break
-            if row.value == element:
+            if retracts(element, row.value):
                 self.sides[side].remove(row)
                 self.leave(side, row)
                 return True
@@ -195,18 +197,20 @@ class KeyJoin(ABC):
     def finish(self) -> None:
         """Emit what is due at the watermark after the bundle, and store what stays."""
         context = self.context
-        if lost := sum(not self.take_back(*waiting) for waiting in self._waiting):
-            context.count(UNMATCHED_RETRACTIONS, lost)
+        waiting = [each for each in self._waiting if not self.take_back(*each)]
+        if overtaking := [each for each in self._overtaking if not self.take_back(*each)]:
+            context.count(UNMATCHED_RETRACTIONS, len(overtaking))
         watermark = context.watermark
+        waits = tuple(each for each in (*waiting, *overtaking) if not is_closed(self.closes(each[2]), watermark))
         for rows in self.sides:
             rows.note_due(watermark)
         due = self.settle(watermark)
-        index = [rows.store(watermark, partial(self.outlook, side)) for side, rows in enumerate(self.sides)]
-        cells = [cell for its in index for cell in its]
-        context.state = tuple(index) if cells else None
-        due = min([due, *(cell[1] for cell in cells)])
+        left, right = (rows.store(watermark, partial(self.outlook, side)) for side, rows in enumerate(self.sides))
+        cells = (*left, *right)
+        context.state = (left, right, waits) if cells or waits else None
+        due = min([due, *(cell[1] for cell in cells), *(self.closes(each[2]) for each in waits)])
         if due < NEVER:
-            hold = min([cell[2] for cell in cells])
+            hold = min([cell[2] for cell in cells], default=NEVER)
             context.set_timer(_DUE, due, hold=hold if hold < NEVER else None)
         elif context.timer(_DUE) is not None:
             context.delete_timer(_DUE)
@@ -361,7 +365,7 @@ class _VersionsOfKey(KeyJoin):
         if side == _LEFT:
             return super().take_back(side, element, time)
         rows = self.sides[_RIGHT]
-        row = next((row for row in rows.newest_first(time) if row.end == NEVER and row.value == element), None)
+        row = next((row for row in rows.newest_first(time) if row.end == NEVER and retracts(element, row.value)), None)
         if row is None:
             return False
         self._changed_from = min(self._changed_from, time)
@@ -376,7 +380,7 @@ class _VersionsOfKey(KeyJoin):
         """See `KeyJoin`: emit results and their corrections."""
         left = self.sides[_LEFT]
         for row in left.between(self._changed_from, MAX_TIMESTAMP) if self.plan.early else ():
-            if row.said is not None and (now := self._newest(row.time)) != row.said:
+            if row.said is not None and not retracts((now := self._newest(row.time))[0], row.said[0]):
                 self._emit(row, row.said, takes_back=True)
                 self._say(row, now)
         for row in left.changed():

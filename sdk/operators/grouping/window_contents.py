@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Protocol, cast
@@ -10,6 +9,7 @@ from typing import Protocol, cast
 from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.topology.computation import Context
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
+from headrace.sdk.functions.changelog import retracts
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
 
 _VALUES = b"v"
@@ -277,7 +277,7 @@ def matched(values: Sequence[object], removed: Sequence[object]) -> tuple[list[i
         # Some values are not hashable.
         missing, gone = [], set[int]()
         for target in removed:
-            index = next((at for at, value in enumerate(values) if at not in gone and _equal(value, target)), None)
+            index = next((at for at, value in enumerate(values) if at not in gone and retracts(target, value)), None)
             if index is None:
                 missing.append(target)
             else:
@@ -291,11 +291,3 @@ def _remove(to_remove: Counter[object], value: object) -> bool:
         return False
     to_remove[value] -= 1
     return True
-
-
-def _equal(value: object, other: object) -> bool:
-    try:
-        return bool(value == other)
-    except ValueError:
-        # Comparing NumPy arrays gives an array.
-        return pickle.dumps(value) == pickle.dumps(other)

@@ -77,10 +77,11 @@ class Model:
     def __init__(self, case: Case) -> None:
         self.case, self.rows = case, list[Known]()
         self.counted: Counter[str] = Counter()
+        self.waiting: list[tuple[str, int, int, int]] = []
         self.tidy = True
         """Whether no row was late and none was retracted."""
 
-    def feed(self, records: list[tuple[str, int, bool, int, int]], watermark: int) -> None:
+    def feed(self, records: list[tuple[str, int, bool, int, int]], watermark: int, then: int) -> None:
         waiting = []
         for key, side, takes_back, value, time in sorted(records, key=lambda record: (record[1], record[0])):
             self.tidy &= time >= watermark and not takes_back
@@ -91,8 +92,11 @@ class Model:
             elif not takes_back:
                 self.rows.append(Known(side, key, value, time))
             elif not self._take_back(key, side, value, time, watermark):
-                waiting.append((key, side, value, time, watermark))
-        self.counted[UNMATCHED_RETRACTIONS] += sum(not self._take_back(*each) for each in waiting)
+                waiting.append((key, side, value, time))
+        self.waiting = [each for each in self.waiting if not self._take_back(*each, watermark)]
+        waiting = [each for each in waiting if not self._take_back(*each, watermark)]
+        self.counted[UNMATCHED_RETRACTIONS] += len(waiting)
+        self.waiting = [each for each in self.waiting + waiting if each[3] + self.case.lateness >= then]
 
     def _take_back(self, key: str, side: int, value: int, time: int, watermark: int) -> bool:
         ends = self.case.is_as_of and side == 1
@@ -214,9 +218,9 @@ def _keyed(key: str, side: int) -> tuple[int | None, tuple[str | None]]:
 def script(case: Case) -> list[tuple[list[tuple[str, int, bool, int, int]], int]]:
     """Bundles of records (key, side, whether it is a retraction, value, time), and the watermark after each."""
     rng, now, watermark, rows = case.rng, 0, MIN_TIMESTAMP, list[tuple[str, int, int, int]]()
-    bundles = []
+    bundles, overtaken = [], list[tuple[str, int, bool, int, int]]()
     while now < ENDS:
-        records = []
+        records, overtaken = overtaken, []
         for _ in range(rng.choice([0, 1, 3, 8])):
             at = max(0, now - rng.randint(0, case.disorder) + rng.choice([0, 0, 5]))
             key, side, value = rng.choice(["a", "a", "b", "none"]), rng.randint(0, 1), rng.randint(1, 3)
@@ -224,7 +228,11 @@ def script(case: Case) -> list[tuple[list[tuple[str, int, bool, int, int]], int]
                 key, _, value, at = rng.choice([row for row in rows if row[1] == side] or [(key, side, value, at)])
                 records.append((key, side, True, value, (at + rng.choice([0, 0, 0, 1, 9])) * UNIT))
             else:
-                records.append((key, side, False, value, at * UNIT + rng.choice([0, 0, 0, 1, -1])))
+                row = (key, side, False, value, at * UNIT + rng.choice([0, 0, 0, 1, -1]))
+                overtakes = case.takes_back[side] and not case.is_orderly and rng.random() < 0.1
+                (overtaken if overtakes else records).append(row)
+                if overtakes:
+                    records.append((key, side, True, *row[3:]))
                 rows.append((key, side, value, at))
         rng.shuffle(records)
         now += rng.choice([0, 1, 1, 6])
@@ -242,7 +250,7 @@ def test_results_are_those_of_a_recomputation(is_as_of: bool) -> None:
         case = Case(seed, is_as_of)
         bench, model = Bench(case), Model(case)
         for records, watermark in script(case):
-            model.feed(records, bench.watermark)
+            model.feed(records, bench.watermark, watermark)
             bench.run(records, watermark)
             assert +bench.net == model.results(watermark), f"{case} at {watermark}"
             _check_lateness(bench, model)
