@@ -275,11 +275,12 @@ class _Compiler:
 
     def _gate(self, step: Step, entry: str) -> str:
         """Add the gate of a step with side inputs; returns the stream of elements of `entry` that pass it."""
-        main = self._graph.inputs(step)[0].windowing
+        main = self._graph.inputs(step)[0]
         sides = [(self._graph.side_inputs[side.pvalue], side) for side in side_inputs_of(step)]
         stream = self._late_stream(step)
         late = None if stream is None else LateOutput(stream, has_keys=runs_by_key(step))
-        return add_gate(self._topology, step.full_label, main, sides, entry, late)
+        may_retract = self._graph.may_retract(main)
+        return add_gate(self._topology, step.full_label, main.windowing, sides, entry, may_retract, late)
 
     def _late_stream(self, step: Step) -> str | None:
         """The stream of what a step drops as late; None if nothing reads it."""

@@ -168,6 +168,7 @@ def add_gate(
     main: Windowing,
     sides: Sequence[tuple[str, AsSideInput]],
     entry: str,
+    may_retract: bool,
     late: LateOutput | None = None,
 ) -> str:
     """Add the gate of a step whose main input comes on `entry`; returns the stream of elements that pass it.
@@ -178,6 +179,7 @@ def add_gate(
         main: The windowing of its main input.
         sides: Its side inputs in the order of its arguments, each with the name under which it was added.
         entry: Stream of elements in the form WINDOWED.
+        may_retract: Whether some of the elements may be retractions.
         late: Where elements go that the gate drops as late; None if nothing reads them.
     """
     sharded, ready = f"{label}#sharded", f"{label}#ready"
@@ -199,8 +201,9 @@ def add_gate(
             closes=SideExpiry(windows),
         )
         topology.inline(f"{label}#gate late", dropped, [entry], [late.stream], step=f"{label}#gate")
-    topology.inline(sharded, Sharding(sharded, topology.key_coder), [entry], [sharded])
-    gate = Gate(label, windows, streams, arguments, ready)
+    takes_back = may_retract and not all(windowing.puts_out_once for windowing in windowings.values())
+    topology.inline(sharded, Sharding(sharded, topology.key_coder, takes_back), [entry], [sharded])
+    gate = Gate(label, windows, streams, arguments, ready, takes_back)
     topology.computation(f"{label}#gate", gate, dict.fromkeys([sharded, *streams], key_of), [ready], aside=streams)
     return ready
 

@@ -20,9 +20,10 @@ from headrace.lowlevel.topology.computation import BundleComputation, Context
 from headrace.lowlevel.topology.timer import Timer
 from headrace.lowlevel.user_errors import failed_step, packed
 from headrace.sdk.functions.arguments import Make
-from headrace.sdk.model.panes import PaneInfo
+from headrace.sdk.model.panes import PaneInfo, is_retraction
 from headrace.sdk.operators.side_inputs.gate_inputs import Message
-from headrace.sdk.operators.side_inputs.gate_state import Element, SideViewStore, Waiting
+from headrace.sdk.operators.side_inputs.gate_state import NOTHING, Element, SideViewStore, Waiting
+from headrace.sdk.operators.side_inputs.seen_views import CLOSING, SeenViews, Versions
 from headrace.sdk.operators.side_inputs.window_mapping import SideWindows
 from headrace.sdk.windows import BoundedWindow
 from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
@@ -54,6 +55,7 @@ class Gate(BundleComputation):
             input.
         arguments: The arguments of the step that are side inputs.
         output: Stream of the elements with their side values.
+        takes_back: Whether elements of the main input may be retractions, and side inputs may have several panes.
     """
 
     def __init__(
@@ -63,8 +65,9 @@ class Gate(BundleComputation):
         streams: Mapping[str, int],
         arguments: Sequence[SideArgument],
         output: str,
+        takes_back: bool = False,
     ) -> None:
-        self._label, self._output = label, output
+        self._label, self._output, self._takes_back = label, output, takes_back
         self._windows, self._streams, self._arguments = list(windows), dict(streams), list(arguments)
         self._namespaces = windows[0].main_namespaces
         self._made: dict[tuple[int, bytes, bytes], object] = {}
@@ -90,11 +93,13 @@ class Gate(BundleComputation):
             return
         self._views_changed = True
         for _, message in cast("Sequence[tuple[str, Message]]", batch.values):
-            self._shelf.take(number, message)
+            self._shelf.take(number, message, self._seen if self._takes_back else None)
 
     def process_timer(self, timer: Timer, context: Context) -> None:
         """Check at the end of the key whether views are unreachable."""
         self._turn_to(context)
+        if timer.tag.startswith(CLOSING):
+            self._seen.close(self._namespaces.of_tag(timer.tag.removeprefix(CLOSING)))
         self._sweeping = True
 
     def finish_key(self, context: Context) -> None:
@@ -108,6 +113,7 @@ class Gate(BundleComputation):
                 self._waiting.put(namespace, elements, self._before)
         if self._sweeping:
             self._sweep()
+        self._seen.finish()
         if self._values:
             context.produce_batch(self._output, Batch(self._values, self._timestamps))
         self._context = None
@@ -120,6 +126,7 @@ class Gate(BundleComputation):
         self._before = context.watermark
         self._shelf = SideViewStore(self._windows, context)
         self._waiting = Waiting(self._namespaces, context)
+        self._seen = SeenViews(context)
         self._arrived: dict[bytes, tuple[WindowNamespace, list[Element]]] = {}
         self._closed: dict[bytes, bool] = {}
         self._views_changed = self._sweeping = False
@@ -168,31 +175,49 @@ class Gate(BundleComputation):
     def _let_go(self) -> None:
         """Send waiting elements whose side inputs have become ready."""
         for namespace in self._waiting.windows():
-            if self._sides_of(namespace) is not None:
+            if self._versions_of(namespace) is not None:
                 self._send(namespace, self._waiting.take(namespace))
                 self._sweeping = True
 
     def _send(self, namespace: WindowNamespace, elements: Sequence[Element]) -> bool:
         """Send elements with their side values; return False if these are not ready."""
-        sides = self._sides_of(namespace)
-        if sides is None:
+        versions = self._versions_of(namespace)
+        if versions is None:
             return False
-        window = namespace.window
-        self._values += [(value, window, pane, sides) for value, pane, _ in elements]
-        self._timestamps += [timestamp for _, _, timestamp in elements]
+        window, sides = namespace.window, self._sides_of(namespace, versions)
+        for value, pane, timestamp in elements:
+            seen = self._seen_by(namespace, value, pane, versions) if self._takes_back else versions
+            values = sides if seen is versions else self._sides_of(namespace, seen)
+            self._values.append((value, window, pane, values))
+            self._timestamps.append(timestamp)
         return True
+
+    def _seen_by(
+        self, namespace: WindowNamespace, value: object, pane: PaneInfo | None, versions: Versions
+    ) -> Versions:
+        """The versions with which an element is processed: a retraction's are those that its element has seen."""
+        if is_retraction(pane):
+            seen = self._seen.take(namespace, value)
+            return versions if seen is None else seen
+        if not is_closed(namespace.closes, self._before):
+            self._seen.note(namespace, value, self._side_windows(namespace), versions)
+        return versions
 
     # Side values
 
-    def _sides_of(self, namespace: WindowNamespace) -> tuple[object, ...] | None:
-        """The side values for elements in a window; None if they are not ready."""
-        sides = self._side_windows(namespace)
+    def _versions_of(self, namespace: WindowNamespace) -> Versions | None:
+        """The version of each side input for elements in a window; None if one is not ready."""
         versions: list[bytes] = []
-        for number, side in enumerate(sides):
+        for number, side in enumerate(self._side_windows(namespace)):
             version = self._shelf.version(number, side)
             if version is None:
                 return None
             versions.append(version)
+        return versions
+
+    def _sides_of(self, namespace: WindowNamespace, versions: Versions) -> tuple[object, ...]:
+        """The side values for elements in a window."""
+        sides = self._side_windows(namespace)
         return tuple(
             self._value(place, sides[argument.number], versions[argument.number])
             for place, argument in enumerate(self._arguments)
@@ -209,14 +234,16 @@ class Gate(BundleComputation):
         """The value of an argument; the same object as long as the view does not change."""
         key = (place, side.code, version)
         if key not in self._made:
-            value = self._make(self._arguments[place], side)
+            value = self._make(self._arguments[place], side, version)
             if len(self._made) >= _REMEMBERED:
                 del self._made[next(iter(self._made))]
             self._made[key] = value
         return self._made[key]
 
-    def _make(self, argument: SideArgument, side: WindowNamespace) -> object:
-        values = self._shelf.values(argument.number, side)
+    def _make(self, argument: SideArgument, side: WindowNamespace, version: bytes) -> object:
+        values = self._seen.values(argument.number, side.code, version) if self._takes_back else None
+        if values is None:
+            values = [] if version == NOTHING else self._shelf.values(argument.number, side)
         try:
             return argument.make(values)
         except Exception as error:

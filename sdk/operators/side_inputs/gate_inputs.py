@@ -19,6 +19,7 @@ from headrace.lowlevel.topology.timer import Timer
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.operators.grouping.grouping import Grouping
+from headrace.sdk.operators.side_inputs.seen_views import element_hash
 from headrace.sdk.operators.side_inputs.window_mapping import next_ready
 from headrace.sdk.windows import BoundedWindow
 from headrace.sdk.windows.window_namespace import WindowNamespaces
@@ -72,10 +73,11 @@ class Sharding(InlineComputation):
     Args:
         output: Stream of pairs (shard, element).
         key_coder: Key coder of the topology.
+        takes_back: Whether elements may be retractions, which must have the shards of the elements that they retract.
     """
 
-    def __init__(self, output: str, key_coder: KeyCoder = STANDARD_KEYS) -> None:
-        self._output, self._key_coder = output, key_coder
+    def __init__(self, output: str, key_coder: KeyCoder = STANDARD_KEYS, takes_back: bool = False) -> None:
+        self._output, self._key_coder, self._takes_back = output, key_coder, takes_back
         self._known: dict[object, str] = {}
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
@@ -94,6 +96,8 @@ class Sharding(InlineComputation):
             except KeyEncodingError:
                 # No grouping accepts such a key, so that the order of its elements does not matter.
                 pass
+        if self._takes_back:
+            return SHARD_KEYS[element_hash(value)[0] % SHARDS]
         return SHARD_KEYS[at % SHARDS]
 
     def _remember(self, key: object) -> str:

@@ -14,6 +14,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology.computation import Context
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.operators.side_inputs.gate_inputs import Message, SideWatermark
+from headrace.sdk.operators.side_inputs.seen_views import SeenViews
 from headrace.sdk.operators.side_inputs.window_mapping import SideWindows
 from headrace.sdk.windows.window_namespace import WindowNamespace, WindowNamespaces
 
@@ -52,14 +53,17 @@ class SideViewStore:
         self._context = context
         self._reached: dict[int, int | None] = {}
 
-    def take(self, number: int, message: Message) -> None:
-        """Store a message of a side input; a view replaces the previous view of its window."""
+    def take(self, number: int, message: Message, seen: SeenViews | None = None) -> None:
+        """Store a message of a side input; a view replaces the previous view of its window, which `seen` may keep."""
         if isinstance(message, SideWatermark):
             self._set_reached(number, message.watermark)
             return
         namespace, name = self._windows[number].namespaces.of_code(message.code), _name(number, message.code)
-        if self._context.read(_VERSION + name) is None:
+        before = self._context.read(_VERSION + name)
+        if before is None:
             self._context.set_timer(f"{number} {namespace.tag}", self._windows[number].expires_at(namespace))
+        elif seen is not None and before != message.version:
+            seen.keep(number, message.code, before, self._context.read(_DATA + name) or dumps([]))
         self._context.write(_VERSION + name, message.version)
         self._context.write(_DATA + name, message.data)
 

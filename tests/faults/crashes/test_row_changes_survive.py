@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
+from typing import cast
 
 import pytest
 
@@ -95,6 +96,13 @@ def results(outside: Outside, orders: list[RowChange], managers: list[RowChange]
     )
     log = shown | "join changes" >> beam.ToChangelog() | "join show" >> beam.Map(lambda c: (str(c.kind), c.value))
     _ = log | "join end" >> beam.io.Write(outside.take("join"))
+    eagerly = beam.WindowInto(GlobalWindows(), eager, retracting)
+    ids = beam.pvalue.AsList(others | "side window" >> eagerly | "side id" >> beam.Map(lambda row: row["id"]))
+    looked = (
+        rows | "look window" >> eagerly | "Look" >> beam.Map(lambda row, side: (row["id"], tuple(sorted(side))), ids)
+    )
+    log = looked | "look changes" >> beam.ToChangelog() | "look show" >> beam.Map(lambda c: (str(c.kind), c.value))
+    _ = log | "look end" >> beam.io.Write(outside.take("look"))
     return pipeline.topology()
 
 
@@ -123,18 +131,19 @@ def recomputed(orders: Table, managers: Table) -> dict[str, Counter[object]]:
         if order["region"] == manager["region"]
     )
     sums = Counter((region, total, start, end) for (region, start, end), total in fixed.items())
-    return {"fixed": sums, "session": sessions, "join": Counter(join)}
+    return {"fixed": sums, "session": sessions, "join": Counter(join), "look": Counter(list(orders))}
 
 
 def standing(outside: Outside) -> dict[str, Counter[object]]:
-    """What was put out and not taken back, of each result."""
+    """What was put out and not taken back, of each result; of what looked at a side input, the rows alone."""
     found = {}
-    for name in ("fixed", "session", "join"):
+    for name in ("fixed", "session", "join", "look"):
         net: Counter[object] = Counter()
         for (kind, value), _ in outside.values(name):
             net[value] += 1 if kind == "+" else -1
         assert all(count >= 0 for count in net.values()), net
         found[name] = +net
+    found["look"] = Counter(cast("tuple[int, object]", value)[0] for value in found["look"].elements())
     return found
 
 

@@ -26,21 +26,21 @@ FIXED = window.FixedWindows(10)
 class Bench:
     """One gate over side inputs in windows of 10 s, without a runner."""
 
-    def __init__(self, main: Windowing | None = None, sides: int = 1) -> None:
+    def __init__(self, main: Windowing | None = None, sides: int = 1, takes_back: bool = False) -> None:
         side = Windowing(FIXED)
         self.side = WindowNamespaces(side)
         arguments = [SideArgument(f"side input {number}", number, list) for number in range(sides)]
         streams = {f"side {number}": number for number in range(sides)}
-        gate = Gate("Look", [SideWindows(side, main or side)] * sides, streams, arguments, "ready")
+        gate = Gate("Look", [SideWindows(side, main or side)] * sides, streams, arguments, "ready", takes_back)
         self.place = Keyed("gate", gate, dict.fromkeys(["main", *streams]), frozenset(["ready"]))
         self.store, self.watermark, self.hold = MemoryStateStore(), 0, None
 
-    def run(self, *elements, views=(), reached=None, watermark=None, retraction=False, side=0):
+    def run(self, *elements, views=(), reached=None, watermark=None, retraction=False, side=0, pane=None):
         """One bundle, with what one side input says; what is let go, as (value, values of each side input)."""
         out = []
         messages = [self._view(retraction, *view) for view in views]
         messages += [SideWatermark(reached * SECOND)] if reached is not None else []
-        main = [("s", (value, FIXED.assign_all((second * SECOND,), (None,))[0], None)) for value, second in elements]
+        main = [("s", (value, FIXED.assign_all((second * SECOND,), (None,))[0], pane)) for value, second in elements]
         parts = [
             KeyRecords("main", main, [second * SECOND for _, second in elements]),
             KeyRecords(f"side {side}", [("s", message) for message in messages], [MAX_TIMESTAMP] * len(messages)),
@@ -126,3 +126,33 @@ def test_several_bundles_wait_in_order():
     for number in range(3):
         bench.run((number, 3), (number + 10, 3))
     assert [value for value, _ in bench.run((9, 3), views=[(0,)])] == [0, 10, 1, 11, 2, 12, 9]
+
+
+RETRACTION = pane_info(True, True, PaneInfoTiming.UNKNOWN, 0, 0, is_retraction=True)
+EMPTY = {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
+
+
+def test_a_retraction_is_processed_with_what_its_element_has_seen():
+    bench = Bench(main=Windowing.of(FIXED, allowed_lateness=5), sides=2, takes_back=True)
+    bench.run(views=[(0, 7)], side=1)
+    row = {"id": 1}
+    assert bench.run((row, 3), ("other", 4), views=[(0, 1)]) == [(row, (1,), (7,)), ("other", (1,), (7,))]
+    assert bench.run((row, 3), views=[(0, 2)]) == [(row, (2,), (7,))]
+    bench.run(views=[(0, 3)])
+    back = {"pane": RETRACTION}
+    assert [bench.run((row, 3), **back) for _ in range(2)] == [[(row, (1,), (7,))], [(row, (2,), (7,))]]
+    assert bench.run((row, 3), **back) == [(row, (3,), (7,))], "nobody knows what this one has seen"
+    assert bench.run(("other", 4), ("other", 4), views=[(0, 4)], **back)[0] == ("other", (1,), (7,))
+    assert bench.cells == 4, "nothing is kept but the newest views"
+    bench.run(("other", 5))
+    bench.run(views=[(0, 5)])
+    assert bench.cells > 4
+    bench.run(watermark=15)
+    assert bench.store.count() == EMPTY
+
+
+def test_a_retraction_of_an_element_that_saw_nothing_sees_nothing():
+    bench = Bench(takes_back=True)
+    assert bench.run(("a", 3), reached=10) == [("a", ())]
+    bench.run(views=[(0, 1)])
+    assert bench.run(("a", 3), pane=RETRACTION) == [("a", ())]
