@@ -249,6 +249,20 @@ MUTATIONS = (
         "        self._taken.add(len(batch), True)\n",
         (f"{_UNIT}/runners/engine/driver/test_step_metrics.py",),
     ),
+    Mutation(
+        "joins by time: rows that wait for a partner hold no watermark",
+        "sdk/functions/time_joins.py",
+        "            context.set_timer(_DUE, due, hold=hold if hold < NEVER else None)\n",
+        "            context.set_timer(_DUE, due)\n",
+        (f"{_PROPERTIES}/groupings/test_time_joins.py", f"{_UNIT}/sdk/transforms/schemas/test_time_joins.py"),
+    ),
+    Mutation(
+        "joins by time: rows go as soon as they are late themselves",
+        "sdk/functions/time_joins.py",
+        "        freed = self.closes(row.time, later)\n",
+        "        freed = self.closes(row.time)\n",
+        (f"{_PROPERTIES}/groupings/test_time_joins.py", f"{_UNIT}/sdk/transforms/schemas/test_time_joins.py"),
+    ),
 )
 
 

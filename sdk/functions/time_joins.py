@@ -172,7 +172,7 @@ class KeyJoin(ABC):
             # The key of a row with a None in its fields has the number of its side there, and no partner.
             return
         elif not takes_back:
-            self.arrive(side, KeptRow(time, element, time if time >= self._watermark else time + self.plan.lateness))
+            self.arrive(side, KeptRow(time, element, time if time >= self._watermark else self.closes(time) - 1))
         elif not self.take_back(side, element, time):
             self._overtaking.append((side, element, time))
 
@@ -283,7 +283,7 @@ class _MatchesOfKey(KeyJoin):
         may_be_alone = not row.partners or self.plan.takes_back[1 - side]
         if row.said is not None or is_closed(self.decides(row.time, later), self.context.watermark):
             # The result may still be corrected, which is late for what follows, but by no more than allowed.
-            return Outlook(freed, NEVER, row.time + self.plan.lateness if may_be_alone else NEVER)
+            return Outlook(freed, NEVER, self.closes(row.time) - 1 if may_be_alone else NEVER)
         return Outlook(freed, self._outlook_alone(side, row), row.hold if may_be_alone else NEVER)
 
     def _outlook_alone(self, side: int, row: KeptRow) -> int:

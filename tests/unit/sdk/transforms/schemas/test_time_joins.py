@@ -201,6 +201,34 @@ def test_a_deletion_with_a_later_time_ends_a_version():
     assert sorted(row for row, _ in collect(build)) == [(9, None), (19, 1), (20, 2), (29, 2), (30, None)]
 
 
+def test_a_late_change_of_a_table_corrects_what_followed_from_its_rows():
+    def customer(city):
+        return beam.Row(k="a", id=city)
+
+    def change(operation, row, seconds):
+        return TimestampedValue(beam.RowChange(operation, None, row), seconds)
+
+    events = (
+        TestStream()
+        .add_elements([change("insert", customer("oslo"), 5)], tag="customers")
+        .add_elements([at(10), at(20)], tag="orders")
+        .advance_watermark_to(30, tag="orders")
+        .advance_watermark_to(30, tag="customers")
+        .add_elements([change("update", customer("rome"), 15)], tag="customers")
+        .advance_watermark_to_infinity(tag="orders")
+        .advance_watermark_to_infinity(tag="customers")
+    )
+
+    def build(pipeline):
+        streams = pipeline | events
+        customers = streams["customers"] | beam.FromRowChanges(key="k", versions=True)
+        joined = streams["orders"] | LATE_PANES | Join(customers, "k", as_of=True)
+        return joined | beam.ToChangelog() | beam.Map(lambda it: (str(it.kind), *ids(it.value)))
+
+    changes = [row for row, _ in collect(build)]
+    assert changes == [("+", 10, "oslo"), ("+", 20, "oslo"), ("-", 20, "oslo"), ("+", 20, "rome")]
+
+
 def test_a_missing_field_names_step_and_element():
     def build(pipeline):
         right = pipeline | "Right" >> beam.Create([beam.Row(other=1)])
