@@ -107,4 +107,6 @@ def test_executors_that_cannot_get_headrace(server: str, tmp_path: Path) -> None
         assert "their Python does not have headrace; install headrace==" in found["error"]
     else:
         assert found["sums"] == [SUMS]
-    assert "refuses 10 settings" in ran.stderr or "refuses 11 settings" in ran.stderr, ran.stderr
+    # A server of 4.0 has no session beside the program's own, whose settings a run asks for after it has its files.
+    if not (found["error"] and RELEASE == "4.0"):
+        assert "refuses 10 settings" in ran.stderr or "refuses 11 settings" in ran.stderr, ran.stderr
