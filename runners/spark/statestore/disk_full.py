@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import disk_usage
 from tempfile import mkstemp
 
 import lmdb
@@ -52,6 +53,12 @@ def naming_full_disk(path: Path) -> Iterator[None]:
         if not is_full_disk(error) or isinstance(error, StateDiskError):
             raise
         raise StateDiskError(
-            f"cannot write the state store {path}: {str(error).lower()}; free some space there, or name another "
-            "folder in HEADRACE_STATE_STORES, and start again; nothing of this epoch is committed"
+            f"cannot write the state store {path}: {str(error).lower()}; free some space there "
+            f"({_free(path):,} bytes are free), or name another folder in HEADRACE_STATE_STORES, and start "
+            "again; nothing of this epoch is committed"
         ) from error
+
+
+def _free(path: Path) -> int:
+    """Number of free bytes at a path, which need not exist."""
+    return next(disk_usage(folder).free for folder in (path, *path.parents) if folder.exists())

@@ -26,5 +26,9 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def is_full_disk(error: lmdb.Error | OSError) -> bool:
-    """Whether LMDB or the system reports a full disk. Errors of LMDB end with the system's text."""
-    return getattr(error, "errno", None) in _FULL or any(os.strerror(each) in str(error) for each in _FULL)
+    """Whether LMDB or the system reports a full disk. Errors of LMDB end with the system's text.
+
+    LMDB says that input or output failed if the disk takes only a part of what it writes, as the last bytes of a disk.
+    """
+    known = {*_FULL, errno.EIO} if isinstance(error, lmdb.Error) else _FULL
+    return getattr(error, "errno", None) in known or any(os.strerror(each) in str(error) for each in known)

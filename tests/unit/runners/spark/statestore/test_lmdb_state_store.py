@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import lmdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.state.state_store import FEW_BYTES, FEW_CELLS, Delta, StateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.spark.statestore import store_cache
-from headrace.runners.spark.statestore.disk_full import StateDiskError
+from headrace.runners.spark.statestore.disk_full import StateDiskError, naming_full_disk
 from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
 from headrace.runners.spark.statestore.store_cache import StoreCache, advance, sweep
 
@@ -565,3 +566,10 @@ def test_a_lock_file_without_its_blocks_is_never_left(tmp_path: Path, monkeypatc
     ):
         LmdbStateStore(tmp_path / "store")
     assert not list((tmp_path / "store").iterdir())
+
+
+def test_a_write_that_the_disk_takes_only_in_part(tmp_path: Path) -> None:
+    """As the last bytes of a disk do: LMDB then says no more than that output failed."""
+    said = r"/gone/store: mdb_txn_commit: input/output error; free some space there \([1-9][0-9,]* bytes are free\)"
+    with pytest.raises(StateDiskError, match=said), naming_full_disk(tmp_path / "gone" / "store"):
+        raise lmdb.Error("mdb_txn_commit: Input/output error")
