@@ -29,6 +29,7 @@ from headrace.sdk.functions.changelog import RowOperation
 from headrace.sdk.io.epoch_sink import SinkMark
 from headrace.sdk.io.files.durable_files import keep_files
 from headrace.sdk.io.parquet.hive_partitions import rows_by
+from headrace.sdk.io.table_credentials import DELTALAKE, table_options
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -76,13 +77,15 @@ class TableLocation:
     def patient_options(self) -> dict[str, str] | None:
         """The options, so that a store that does not answer is given up as soon as that of a checkpoint is.
 
+        Without keys among the options, a function of the program gives those of this moment, see `table_options`.
+
         >>> TableLocation("s3://bucket/table", {"timeout": "5s"}).patient_options
         {'retry_timeout': '60s', 'timeout': '5s'}
         """
         if self.folder is not None:
             return None if self.options is None else dict(self.options)
         bounds = {"retry_timeout": f"{PATIENCE_SECONDS:.0f}s", "timeout": f"{PATIENCE_SECONDS / 2:.0f}s"}
-        return {**bounds, **(self.options or {})}
+        return {**bounds, **table_options(self.place, DELTALAKE), **(self.options or {})}
 
     def opened(self, version: int | None = None) -> DeltaTable:
         """The table at its newest version, or another. Raises `TableNotFoundError` or `DeltaError` of deltalake."""

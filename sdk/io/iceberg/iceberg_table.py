@@ -15,6 +15,7 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.sdk.io.argument_checks import check_options
 from headrace.sdk.io.epoch_sink import SinkMark
 from headrace.sdk.io.files.durable_files import keep_files
+from headrace.sdk.io.table_credentials import PYICEBERG, table_options
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -62,8 +63,20 @@ class TableAddress:
         return cls(table, catalog, tuple(sorted((properties or {}).items())))
 
     def opened(self) -> Catalog:
-        """The catalog, one for each process."""
-        return _catalog(self.catalog, self.properties)
+        """The catalog, one for each process.
+
+        Files of its tables are reached with the credentials of this moment, if a function of the program gives any for
+        the warehouse, and the properties have none.
+        """
+        catalog = _catalog(self.catalog, self.properties)
+        catalog.properties.update(
+            {
+                name: value
+                for name, value in table_options(catalog.properties.get("warehouse", ""), PYICEBERG).items()
+                if name not in dict(self.properties)
+            }
+        )
+        return catalog
 
     def load(self) -> Table:
         """The table as it is now. Raises the errors of pyiceberg."""
