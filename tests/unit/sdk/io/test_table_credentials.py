@@ -53,7 +53,5 @@ def test_what_the_package_cannot_take_is_said() -> None:
 
 
 def test_a_function_that_fails_ends_the_epoch() -> None:
-    with pytest.raises(
-        StoreError, match=r"s3://lake cannot be had: .. KeyError.*\. Nothing of this epoch"
-    ):
+    with pytest.raises(StoreError, match=r"s3://lake cannot be had: .* KeyError.*\. Nothing of this epoch"):
         table_options("s3://lake/t", DELTALAKE)
