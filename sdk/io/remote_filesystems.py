@@ -4,13 +4,15 @@ The part of a URL before the path on the file system is its prefix: prefix and p
 
 Arrow's own file systems keep the keys with which they were made. Where a function of the program gives credentials,
 each call has those of its time (`RenewedFiles`); an open file keeps its own, so keys must serve as long as an epoch.
+The packages of tables take keys, in names of their own (`table_options`), when a table is opened, at least once an
+epoch.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, cast
 from urllib.parse import parse_qsl, quote, unquote
@@ -18,9 +20,16 @@ from urllib.parse import parse_qsl, quote, unquote
 from pyarrow import fs
 
 from headrace.lowlevel.storage.arrow_urls import HADOOP, arrow_filesystem, without_options
-from headrace.lowlevel.storage.credentials import Credential, HookError, credentials_of, hook_in_use, kind_of
+from headrace.lowlevel.storage.credentials import (
+    Credential,
+    Credentials,
+    HookError,
+    credentials_of,
+    hook_in_use,
+    kind_of,
+)
 from headrace.lowlevel.storage.object_store import PlaceError, StoreError
-from headrace.lowlevel.storage.places import AzurePlace
+from headrace.lowlevel.storage.places import AzurePlace, Use, understood_place
 
 _AZURE_KEYS = "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_SAS_TOKEN"
 """Variables of obstore with the key of an account, or a signature."""
@@ -110,10 +119,7 @@ class RenewedFiles(fs.FileSystemHandler):  # type: ignore[misc]  # Arrow has no 
         return hash(self._told)
 
     def _files(self) -> fs.FileSystem:
-        try:
-            credential = self._credentials.current()
-        except HookError as error:
-            raise StoreError(f"{error}. Nothing of this epoch is committed; start again when it is mended") from None
+        credential = _current(self._credentials)
         opened = self._opened
         if opened is None or opened[0] is not credential:
             url, options, _, patience = self._told
@@ -245,3 +251,54 @@ def azure_container(place: AzurePlace, key: str | None, signature: str | None) -
 
 
 _MAKERS: dict[str, Callable[[str, str, Credential, int], fs.FileSystem]] = {"s3": _s3, "gs": _gs, "azure": _azure}
+
+
+Names = Mapping[str, Mapping[str, str]]
+"""Kind of store -> field of a credential -> the package's name for it."""
+DELTALAKE: Names = {
+    "s3": {
+        "access_key_id": "aws_access_key_id",
+        "secret_access_key": "aws_secret_access_key",
+        "token": "aws_session_token",
+    },
+    "azure": {
+        "access_key": "azure_storage_account_key",
+        "sas_token": "azure_storage_sas_key",
+        "token": "azure_storage_token",
+    },
+}
+PYICEBERG: Names = {
+    "s3": {
+        "access_key_id": "s3.access-key-id",
+        "secret_access_key": "s3.secret-access-key",
+        "token": "s3.session-token",
+    },
+    "gs": {"token": "gcs.oauth2.token"},
+    "azure": {"access_key": "adls.account-key", "sas_token": "adls.sas-token", "token": "adls.token"},
+}
+
+
+def table_options(place: str, names: Names) -> dict[str, str]:
+    """The options with which a package reaches a place now; empty for one without a function of the program.
+
+    Raises:
+        StoreError: The function failed, or the package takes no credentials that it can give.
+    """
+    url = understood_place(place, Use.FILES)
+    credentials = credentials_of(url, hook_in_use())
+    if credentials is None:
+        return {}
+    if (known := names.get(kind_of(url))) is None:
+        raise StoreError(
+            f"{place} cannot be opened with the credentials that {credentials.hook} gives, as the package of the "
+            "table takes no token for such a store; give it a service account, as storage_options"
+        )
+    return {known[name]: value for name, value in _current(credentials).fields.items()}
+
+
+def _current(credentials: Credentials) -> Credential:
+    """The credentials of this moment. Raises `StoreError` if the function gives none."""
+    try:
+        return credentials.current()
+    except HookError as error:
+        raise StoreError(f"{error}. Nothing of this epoch is committed; start again when it is mended") from None

@@ -29,7 +29,7 @@ from headrace.sdk.functions.changelog import RowOperation
 from headrace.sdk.io.epoch_sink import SinkMark
 from headrace.sdk.io.files.durable_files import keep_files
 from headrace.sdk.io.parquet.hive_partitions import rows_by
-from headrace.sdk.io.table_credentials import DELTALAKE, table_options
+from headrace.sdk.io.remote_filesystems import DELTALAKE, table_options
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable

@@ -15,7 +15,7 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.sdk.io.argument_checks import check_options
 from headrace.sdk.io.epoch_sink import SinkMark
 from headrace.sdk.io.files.durable_files import keep_files
-from headrace.sdk.io.table_credentials import PYICEBERG, table_options
+from headrace.sdk.io.remote_filesystems import PYICEBERG, table_options
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.lowlevel.storage import credentials
 from headrace.lowlevel.storage.object_store import StoreError
-from headrace.sdk.io.table_credentials import DELTALAKE, PYICEBERG, Names, table_options
+from headrace.sdk.io.remote_filesystems import DELTALAKE, PYICEBERG, Names, table_options
 
 GIVEN: dict[str, dict[str, str]] = {}
 CONTAINER = "abfss://data@sales.dfs.core.windows.net"
