@@ -108,8 +108,11 @@ def test_crash_at_any_step(tmp_path: Path) -> None:
     tried = range(1, whole.steps + 1, max(1, whole.steps // faults(quick=9, full=whole.steps)))
     for step in tried:
         found: Rows = {}
-        place, balancer = tmp_path / f"at-{step}", RandomBalancer(step, 2)
-        assert life(found, place, FixedSize(step, crash_at=step), balancer) is None, "the fault did not fire"
+        place, balancer, crashing = tmp_path / f"at-{step}", RandomBalancer(step, 2), FixedSize(step, crash_at=step)
+        if life(found, place, crashing, balancer) is not None:
+            # Where the balancer joins intervals, there are fewer steps at the end.
+            assert crashing.steps < step and step > 0.9 * whole.steps, "the fault did not fire"
+            continue
         with_rows += kept(place) > 0
         again = life(found, place, FixedSize(step + 1), balancer)
         assert again is not None and of_sinks(found) == of_sinks(rows), f"crash at step {step}"
