@@ -9,8 +9,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, cast
 
+import pyarrow.parquet as pq
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -20,6 +22,7 @@ from headrace.cli.ending import MisuseError, as_misuse, endings
 from headrace.lowlevel import CheckpointError, CheckpointView
 from headrace.sdk.model.short_text import text_of
 from headrace.ui.checkpoint_report import CheckpointReport, Figures, json_value, report_of
+from headrace.ui.state_table import state_table
 from headrace.ui.stored_state import UnknownStepError, first_keys, require_step
 
 Column = tuple[str, Callable[[Figures], str]]
@@ -88,6 +91,9 @@ def inspect(
     timers: Annotated[int, typer.Option(min=0, help="How many of the next timers to show.")] = 10,
     step: Annotated[str | None, typer.Option(help="Show the stored state of the keys of this step instead.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many keys to show, with --step.")] = 20,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the state of all steps, or of --step, into this Parquet file instead.")
+    ] = None,
 ) -> None:
     """Show what a checkpoint holds: epochs, watermarks and who holds them, timers, state, records.
 
@@ -100,6 +106,10 @@ def inspect(
         view = view_of(checkpoint, at_epoch)
         if step is not None:
             _require_step(view, step)
+        if output is not None:
+            _write(view, step, output)
+            return
+        if step is not None:
             (_print_keys_as_json if as_json else _print_keys)(view, step, limit)
             return
         report = report_of(view, timers)
@@ -114,6 +124,15 @@ def view_of(place: str, epoch: int | None = None) -> CheckpointView:
     with as_misuse(CheckpointError):
         view = CheckpointView.of(place)
         return view if epoch is None else view.at_epoch(epoch)
+
+
+def _write(view: CheckpointView, step: str | None, output: Path) -> None:
+    """Write the table of `headrace.read_state` into a Parquet file. Raises `MisuseError` for another kind of file."""
+    if output.suffix != ".parquet" or not output.absolute().parent.is_dir():
+        raise MisuseError(f"--output={output} is no file to write; name a .parquet file in a folder that exists")
+    table = state_table(view, step)
+    pq.write_table(table, output)
+    typer.echo(f"{output}: {table.num_rows:,} rows")
 
 
 def _print(report: CheckpointReport, console: Console) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from headrace.lowlevel import CheckpointView
 from headrace.lowlevel.checkpoint.inspection.values import StoredLine, StoredState
@@ -87,7 +87,7 @@ def largest_keys(view: CheckpointView, step: str, most: int = LISTED) -> KeyList
             complete = False
             break
         scanned += 1
-        name = _id(key)
+        name = key_id(key)
         keys.setdefault(name, key)
         entries[name] = entries.get(name, 0) + 1
         if size is not None:
@@ -97,7 +97,7 @@ def largest_keys(view: CheckpointView, step: str, most: int = LISTED) -> KeyList
     return KeyList(view.manifest.epoch, largest, scanned, complete, _timers(view, step))
 
 
-def _id(key: object) -> str:
+def key_id(key: object) -> str:
     """The hash of a key, as long as those of stores. Of a class that is not known here, that of its bytes."""
     return key_hash_of(STANDARD_KEYS.encode(key)).hex()
 
@@ -167,8 +167,8 @@ def first_keys(view: CheckpointView, step: str, most: int) -> dict[str, list[Key
 def entries_of_id(view: CheckpointView, step: str, key: str) -> list[KeyEntry]:
     """Everything that is stored of a key of `largest_keys`, by its id. Raises `UnknownStepError`."""
     require_step(view, step)
-    state = next((state for state in islice(view.states(step), SCANNED) if _id(state.key) == key), None)
-    lines = [line for line in islice(view.lines(step), SCANNED) if _id(line.key) == key]
+    state = next((state for state in islice(view.states(step), SCANNED) if key_id(state.key) == key), None)
+    lines = [line for line in islice(view.lines(step), SCANNED) if key_id(line.key) == key]
     return _entries_of(view, step, state, lines)
 
 
@@ -242,8 +242,10 @@ def panes_page(place: str, step: str | None, key: str | None, secret: str | None
     return page(panels(recording_at(place, secret), step, key, None))
 
 
+UNREAD = object()
+"""What stands for a value that only running code can tell."""
 _LONGEST = 1 << 16
-"""Bytes of a pickle that is read."""
+"""Bytes of a pickle that is shown."""
 # fmt: off
 _PLAIN = frozenset([
     "PROTO", "FRAME", "STOP", "MARK", "MEMOIZE", "BINPUT", "BINGET", "NONE", "NEWTRUE", "NEWFALSE", "BININT",
@@ -264,14 +266,22 @@ def value_text(value: object) -> str:
     >>> value_text(pickle.dumps((7, ["red"]))), value_text(pickle.dumps(ValueError))[:2]
     ("(7, ['red'])", "b'")
     """
-    if isinstance(value, bytes) and value[:1] == pickle.PROTO and len(value) <= _LONGEST:
-        try:
-            if all(instruction.name in _PLAIN for instruction, _, _ in pickletools.genops(value)):
-                return text_of(pickle.loads(value))
-        except Exception:
-            # It only looks like a pickle.
-            return text_of(value)
-    return text_of(json_value(value))
+    plain = plain_value(value) if isinstance(value, bytes) and len(value) <= _LONGEST else UNREAD
+    return text_of(json_value(value) if plain is UNREAD else plain)
+
+
+def plain_value(data: bytes) -> object:
+    """The value of a pickle that makes json_value values and runs no code; `UNREAD` for other bytes.
+
+    >>> plain_value(pickle.dumps([7])), plain_value(pickle.dumps(ValueError)) is UNREAD, plain_value(b"") is UNREAD
+    ([7], True, True)
+    """
+    if data[:1] == pickle.PROTO:
+        # Other bytes may look like a pickle.
+        with suppress(Exception):
+            if all(instruction.name in _PLAIN for instruction, _, _ in pickletools.genops(data)):
+                return pickle.loads(data)
+    return UNREAD
 
 
 def column_text(name: str, value: object) -> str:
@@ -283,35 +293,64 @@ def column_text(name: str, value: object) -> str:
     return shown_time(value) if name in ("start", "end") and isinstance(value, int) else value_text(value)
 
 
-def cell_names(name: bytes, has_windows: bool) -> dict[str, str]:
-    """What a cell is, and its window, from its name.
+class StoredCell(NamedTuple):
+    """What a cell is, from its name."""
 
-    Args:
-        name: The name in the storage of the key.
-        has_windows: Whether it is of a grouping or a `DoFn` with state, whose cells belong to windows.
+    name: str
+    """The name of a user state, or what the engine keeps in the cell."""
+    window: tuple[int, int] | None = None
+    """Start and end of its window, microseconds UTC; None for the global window, and where there is no interval."""
+    code: bytes = b""
+    """First byte of the name of a cell that belongs to a window; else empty."""
+    kind: bytes = b""
+    """The kind of a user state (`headrace.sdk.userstate`); else empty."""
+    suffix: bytes = b""
+    """What follows the name of the user state."""
+
+
+def stored_cell(name: bytes, has_windows: bool) -> StoredCell:
+    """What a cell is, from its name in the storage of the key.
+
+    `has_windows` says whether it is of a grouping or a `DoFn` with state, whose cells belong to windows.
+
+    >>> stored_cell(STATE + bytes(2) + b"c" + bytes([5]) + b"count", True).name
+    'count'
+    >>> stored_cell(RECORD + encode_interval(0, 60_000_000), True)[:2]
+    ('window', (0, 60000000))
+    """
+    code = name[:1]
+    if has_windows and code == STATE and (found := _user_state(name)) is not None:
+        return found
+    meaning = {RECORD: "window", b"v": "values", STATE: "panes"}.get(code)
+    if has_windows and meaning is not None and (window := _window(name[1:][:_INTERVAL])):
+        return StoredCell(meaning, window, code)
+    if has_windows and code == RECORD:
+        return StoredCell("window", None, code)
+    return StoredCell(name.decode() if name.isascii() and name.decode().isprintable() else repr(name)[2:-1])
+
+
+def cell_names(name: bytes, has_windows: bool) -> dict[str, str]:
+    """What a cell is, and its window, as text; see `stored_cell`.
 
     >>> cell_names(STATE + bytes(2) + b"c" + bytes([5]) + b"count", True)
     {'cell': "state 'count'"}
     >>> cell_names(RECORD + encode_interval(0, 60_000_000), True)
     {'cell': 'window', 'window': '1970-01-01 00:00:00 to 1970-01-01 00:01:00'}
     """
-    if has_windows and name[:1] == STATE and (found := _user_state(name)) is not None:
-        return found
-    meaning = {RECORD: "window", b"v": "values", STATE: "panes"}.get(name[:1])
-    if has_windows and meaning is not None and (window := _window(name[1:][:_INTERVAL])):
-        return {"cell": meaning, "window": window}
-    return {"cell": name.decode() if name.isascii() and name.decode().isprintable() else repr(name)[2:-1]}
+    cell = stored_cell(name, has_windows)
+    told = {"cell": f"state {cell.name!r}" if cell.kind else cell.name}
+    return told if cell.window is None else told | {"window": " to ".join(map(shown_time, cell.window))}
 
 
-def _user_state(name: bytes) -> dict[str, str] | None:
-    """The name of a state of user code, and its window if that is not the global one; None for another cell."""
+def _user_state(name: bytes) -> StoredCell | None:
+    """A state of user code; None for another cell."""
     begin = 3 + int.from_bytes(name[1:3], "big")
     kind, rest = name[begin : begin + 1], name[begin + 1 :]
     if not rest or kind[0] not in _KINDS or len(rest) <= rest[0]:
         return None
-    state, window = f"state {rest[1 : 1 + rest[0]].decode(errors='replace')!r}", _window(name[3:begin])
-    return {"cell": state, "window": window} if window else {"cell": state}
+    state, suffix = rest[1 : 1 + rest[0]], rest[1 + rest[0] :]
+    return StoredCell(state.decode(errors="replace"), _window(name[3:begin]), name[:1], kind, suffix)
 
 
-def _window(code: bytes) -> str:
-    return " to ".join(map(shown_time, decode_interval(code))) if len(code) == _INTERVAL else ""
+def _window(code: bytes) -> tuple[int, int] | None:
+    return decode_interval(code) if len(code) == _INTERVAL else None

@@ -108,6 +108,28 @@ def values_of(spec: StateSpec[State], data: bytes) -> list[object]:
     return values
 
 
+def pickles_in(kind: bytes, suffix: bytes, data: bytes) -> list[bytes] | None:
+    """The pickles of lists that make up a cell of a bag or an ordered list; None for a cell that is one value.
+
+    Args:
+        kind: `kind` of the state.
+        suffix: What follows the name of the state in the name of the cell.
+        data: Contents of the cell.
+
+    >>> spec = StateSpec.__new__(StateSpec); spec.coder = PickleCoder()
+    >>> [loads(each) for each in pickles_in(b"b", b"", bytes(8) + chunk(spec, [1]) + chunk(spec, [2, 3])) or ()]
+    [[1], [2, 3]]
+    """
+    if kind not in (BagStateSpec.kind, OrderedListStateSpec.kind):
+        return None
+    at, found = 0 if suffix else _NUMBER, []
+    while at < len(data):
+        start = at + _LENGTH
+        at = start + int.from_bytes(data[at:start], "big")
+        found.append(data[start:at])
+    return found
+
+
 class BagState:
     """A bag of values, in the order in which they were added; storage is not read before `read` is called.
 

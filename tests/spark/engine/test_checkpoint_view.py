@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from headrace import read_state
 from headrace.lowlevel import BoundedInjector, CheckpointView, PickleCoder, Topology
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.options import RunOptions
@@ -31,7 +32,9 @@ def listed(place: Path, run: Callable[[Topology, RunOptions], object]) -> list[o
     states = sorted(view.states("visits", PickleCoder()), key=repr)
     assert len(states) == 5 and sum(file.size for file in view.files()) > 0
     epochs = [(one.epoch, one.finished) for one in view.epochs()]
-    return [epochs, watermarks, view.timers(), view.timers(limit=3), view.holds(), view.holders(), states]
+    table = sorted(read_state(str(place), "visits").to_pylist(), key=repr)
+    assert {row["key"] for row in table} == {state.key for state in states} and any(row["timers"] for row in table)
+    return [epochs, table, watermarks, view.timers(), view.timers(limit=3), view.holds(), view.holders(), states]
 
 
 def test_the_same_as_of_the_local_runner(spark: SparkSession, tmp_path: Path) -> None:
