@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from headrace.sdk.expressions.expression import window_end as window_end
     from headrace.sdk.expressions.expression import window_start as window_start
     from headrace.sdk.pipeline.pipeline import Pipeline as Pipeline
+    from headrace.sdk.recording.state_table import read_state as read_state
     from headrace.sdk.transforms.core.low_level import RunComputation as RunComputation
     from headrace.transforms import *
-    from headrace.ui.state_table import read_state as read_state
 
 __version__ = "0.1.0"
 
@@ -48,7 +48,7 @@ _PLACES = {
     "Row": "headrace.pvalue",
     "RunComputation": "headrace.sdk.transforms.core.low_level",
     "TaggedOutput": "headrace.pvalue",
-    "read_state": "headrace.ui.state_table",
+    "read_state": "headrace.sdk.recording.state_table",
     **dict.fromkeys(
         ["col", "event_time", "literal", "pane_index", "pane_timing", "window_end", "window_start"],
         "headrace.sdk.expressions.expression",

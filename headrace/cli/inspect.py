@@ -21,9 +21,10 @@ from rich.text import Text
 from headrace.cli.ending import MisuseError, as_misuse, endings
 from headrace.lowlevel import CheckpointError, CheckpointView
 from headrace.sdk.model.short_text import text_of
-from headrace.ui.checkpoint_report import CheckpointReport, Figures, json_value, report_of
-from headrace.ui.state_table import state_table
-from headrace.ui.stored_state import UnknownStepError, first_keys, require_step
+from headrace.sdk.recording.state_table import state_table
+from headrace.sdk.recording.stored_cells import UnknownStepError, json_value, require_step
+from headrace.ui.checkpoint_report import CheckpointReport, Figures, report_of
+from headrace.ui.stored_state import first_keys
 
 Column = tuple[str, Callable[[Figures], str]]
 """The heading of a column, and a function that returns the cell of a row in this column."""

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.storage.places import hidden
 from headrace.sdk.recording.recording import RecordingError
+from headrace.sdk.recording.stored_cells import UnknownStepError
 from headrace.ui.access import HEADERS, NO_TOKEN, Access, Refusal
 from headrace.ui.checkpoint_reader import CheckpointReader
 from headrace.ui.pipelines import NothingStoredError, Pipeline
 from headrace.ui.snapshot import Phase, PipelineSnapshot, Status
 from headrace.ui.stored_state import (
-    UnknownStepError,
     entries_of_id,
     entries_of_key,
     largest_keys,

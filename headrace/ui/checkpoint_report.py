@@ -17,6 +17,7 @@ from headrace.lowlevel.topology.timer import TimeDomain
 from headrace.lowlevel.watermarks.explain import date_of, skew_holder
 from headrace.runners.reporting.figures import step_figures
 from headrace.sdk.recording.state_snapshot import OpenWindow, has_windows, window_or_timer
+from headrace.sdk.recording.stored_cells import json_value
 
 Figures = Mapping[str, object]
 
@@ -204,18 +205,3 @@ def instant(timestamp: int) -> object:
     {'micros': 0, 'date': '1970-01-01T00:00:00Z'}
     """
     return {"micros": timestamp, "date": date_of(timestamp)}
-
-
-def json_value(value: object) -> object:
-    """Return a key or position as a value for JSON; an object that JSON cannot represent becomes its `repr`.
-
-    >>> json_value(("a", 1, b"x"))
-    ['a', 1, "b'x'"]
-    """
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    if isinstance(value, list | tuple):
-        return [json_value(item) for item in value]
-    if isinstance(value, dict):
-        return {str(name): json_value(item) for name, item in value.items()}
-    return repr(value)

@@ -18,7 +18,8 @@ from headrace.lowlevel.intervals.interval_map import SPACE
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.reporting.figures import shown_time
 from headrace.sdk.model.short_text import cut_text, text_of
-from headrace.ui.checkpoint_report import json_value, purpose_of_hold
+from headrace.sdk.recording.stored_cells import json_value
+from headrace.ui.checkpoint_report import purpose_of_hold
 from headrace.ui.snapshot import (
     ChartedTime,
     IntervalRow,

@@ -7,29 +7,24 @@ pickle makes nothing but json_value values.
 from __future__ import annotations
 
 import ast
-import pickle
-import pickletools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from headrace.lowlevel import CheckpointView
 from headrace.lowlevel.checkpoint.inspection.values import StoredLine, StoredState
-from headrace.lowlevel.coders.coder import STANDARD_KEYS, key_hash_of
 from headrace.lowlevel.watermarks.explain import date_of
 from headrace.runners.reporting.figures import shown_time
 from headrace.sdk.model.short_text import text_of
 from headrace.sdk.recording.checkpoint_recording import recording_at
 from headrace.sdk.recording.state_snapshot import has_windows
-from headrace.sdk.userstate.state_spec import STATE
+from headrace.sdk.recording.stored_cells import UNREAD, json_value, key_id, plain_value, require_step, stored_cell
 from headrace.sdk.visualization.plots.page import page
 from headrace.sdk.visualization.plots.panel import panels
-from headrace.sdk.windows.bounded import decode_interval, encode_interval
-from headrace.sdk.windows.window_namespace import RECORD
-from headrace.ui.checkpoint_report import instant, json_value, purpose_of, stored_data
+from headrace.ui.checkpoint_report import instant, purpose_of, stored_data
 
 SCANNED = 10_000
 """Entries that are looked at for the keys with the most state, at most."""
@@ -37,10 +32,6 @@ LISTED = 100
 """Rows that are listed, at most."""
 _LONGEST_LITERAL = 1_000
 """Characters of a key that is read as a literal of Python; longer keys are looked for as text, or by their id."""
-
-
-class UnknownStepError(LookupError):
-    """The checkpoint has no such step. The message names those that it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +86,6 @@ def largest_keys(view: CheckpointView, step: str, most: int = LISTED) -> KeyList
     rows = (KeyRow(_key_text(keys[name]), name, count, sizes.get(name)) for name, count in entries.items())
     largest = nlargest(most, rows, lambda row: (row.bytes or 0, row.entries))
     return KeyList(view.manifest.epoch, largest, scanned, complete, _timers(view, step))
-
-
-def key_id(key: object) -> str:
-    """The hash of a key, as long as those of stores. Of a class that is not known here, that of its bytes."""
-    return key_hash_of(STANDARD_KEYS.encode(key)).hex()
 
 
 def _key_text(key: object) -> str:
@@ -212,13 +198,6 @@ def _contents(data: bytes) -> dict[str, str]:
     return ({} if value.startswith(("b'", 'b"')) else {"value": value}) | {"bytes": f"{len(data):,}"}
 
 
-def require_step(view: CheckpointView, step: str) -> None:
-    """Raise `UnknownStepError` for a step that keeps no state in a checkpoint."""
-    if step not in view.computations():
-        known = ", ".join(view.computations()) or "none"
-        raise UnknownStepError(f"the checkpoint has no step {step!r:.80} that keeps state (steps: {known})")
-
-
 @dataclass(frozen=True, slots=True)
 class DrawableStep:
     """A step that can be drawn, and its keys, the one with the most elements first."""
@@ -242,46 +221,19 @@ def panes_page(place: str, step: str | None, key: str | None, secret: str | None
     return page(panels(recording_at(place, secret), step, key, None))
 
 
-UNREAD = object()
-"""What stands for a value that only running code can tell."""
 _LONGEST = 1 << 16
 """Bytes of a pickle that is shown."""
-# fmt: off
-_PLAIN = frozenset([
-    "PROTO", "FRAME", "STOP", "MARK", "MEMOIZE", "BINPUT", "BINGET", "NONE", "NEWTRUE", "NEWFALSE", "BININT",
-    "BININT1", "BININT2", "LONG1", "BINFLOAT", "SHORT_BINUNICODE", "BINUNICODE", "SHORT_BINBYTES", "BINBYTES",
-    "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_DICT",
-    "SETITEM", "SETITEMS", "EMPTY_SET", "ADDITEMS", "FROZENSET",
-])
-# fmt: on
-"""The instructions of pickles that make json_value values; none of them imports or calls anything."""
-_KINDS = frozenset(b"bcosv")
-"""The kinds of user state (`headrace.sdk.userstate`), which stand before the length of its name."""
-_INTERVAL = len(encode_interval(0, 0))
 
 
 def value_text(value: object) -> str:
     """A stored value as text; a pickle of json_value values as these, any other one as bytes.
 
+    >>> import pickle
     >>> value_text(pickle.dumps((7, ["red"]))), value_text(pickle.dumps(ValueError))[:2]
     ("(7, ['red'])", "b'")
     """
     plain = plain_value(value) if isinstance(value, bytes) and len(value) <= _LONGEST else UNREAD
     return text_of(json_value(value) if plain is UNREAD else plain)
-
-
-def plain_value(data: bytes) -> object:
-    """The value of a pickle that makes json_value values and runs no code; `UNREAD` for other bytes.
-
-    >>> plain_value(pickle.dumps([7])), plain_value(pickle.dumps(ValueError)) is UNREAD, plain_value(b"") is UNREAD
-    ([7], True, True)
-    """
-    if data[:1] == pickle.PROTO:
-        # Other bytes may look like a pickle.
-        with suppress(Exception):
-            if all(instruction.name in _PLAIN for instruction, _, _ in pickletools.genops(data)):
-                return pickle.loads(data)
-    return UNREAD
 
 
 def column_text(name: str, value: object) -> str:
@@ -293,45 +245,12 @@ def column_text(name: str, value: object) -> str:
     return shown_time(value) if name in ("start", "end") and isinstance(value, int) else value_text(value)
 
 
-class StoredCell(NamedTuple):
-    """What a cell is, from its name."""
-
-    name: str
-    """The name of a user state, or what the engine keeps in the cell."""
-    window: tuple[int, int] | None = None
-    """Start and end of its window, microseconds UTC; None for the global window, and where there is no interval."""
-    code: bytes = b""
-    """First byte of the name of a cell that belongs to a window; else empty."""
-    kind: bytes = b""
-    """The kind of a user state (`headrace.sdk.userstate`); else empty."""
-    suffix: bytes = b""
-    """What follows the name of the user state."""
-
-
-def stored_cell(name: bytes, has_windows: bool) -> StoredCell:
-    """What a cell is, from its name in the storage of the key.
-
-    `has_windows` says whether it is of a grouping or a `DoFn` with state, whose cells belong to windows.
-
-    >>> stored_cell(STATE + bytes(2) + b"c" + bytes([5]) + b"count", True).name
-    'count'
-    >>> stored_cell(RECORD + encode_interval(0, 60_000_000), True)[:2]
-    ('window', (0, 60000000))
-    """
-    code = name[:1]
-    if has_windows and code == STATE and (found := _user_state(name)) is not None:
-        return found
-    meaning = {RECORD: "window", b"v": "values", STATE: "panes"}.get(code)
-    if has_windows and meaning is not None and (window := _window(name[1:][:_INTERVAL])):
-        return StoredCell(meaning, window, code)
-    if has_windows and code == RECORD:
-        return StoredCell("window", None, code)
-    return StoredCell(name.decode() if name.isascii() and name.decode().isprintable() else repr(name)[2:-1])
-
-
 def cell_names(name: bytes, has_windows: bool) -> dict[str, str]:
     """What a cell is, and its window, as text; see `stored_cell`.
 
+    >>> from headrace.sdk.userstate.state_spec import STATE
+    >>> from headrace.sdk.windows.bounded import encode_interval
+    >>> from headrace.sdk.windows.window_namespace import RECORD
     >>> cell_names(STATE + bytes(2) + b"c" + bytes([5]) + b"count", True)
     {'cell': "state 'count'"}
     >>> cell_names(RECORD + encode_interval(0, 60_000_000), True)
@@ -340,17 +259,3 @@ def cell_names(name: bytes, has_windows: bool) -> dict[str, str]:
     cell = stored_cell(name, has_windows)
     told = {"cell": f"state {cell.name!r}" if cell.kind else cell.name}
     return told if cell.window is None else told | {"window": " to ".join(map(shown_time, cell.window))}
-
-
-def _user_state(name: bytes) -> StoredCell | None:
-    """A state of user code; None for another cell."""
-    begin = 3 + int.from_bytes(name[1:3], "big")
-    kind, rest = name[begin : begin + 1], name[begin + 1 :]
-    if not rest or kind[0] not in _KINDS or len(rest) <= rest[0]:
-        return None
-    state, suffix = rest[1 : 1 + rest[0]], rest[1 + rest[0] :]
-    return StoredCell(state.decode(errors="replace"), _window(name[3:begin]), name[:1], kind, suffix)
-
-
-def _window(code: bytes) -> tuple[int, int] | None:
-    return decode_interval(code) if len(code) == _INTERVAL else None

@@ -127,11 +127,9 @@ class Pipeline(PipelineGraph):
 
         >>> import headrace as beam
         >>> pipeline = beam.Pipeline("LocalRunner")
-        >>> _ = pipeline | beam.Create([1, 2]) | beam.Map(print)
+        >>> _ = pipeline | "Numbers" >> beam.Create([1, 2])
         >>> running = pipeline.start()
         >>> running.wait_until_finish()
-        1
-        2
         'DONE'
         """
         if not self.steps:

@@ -14,8 +14,9 @@ from headrace.lowlevel import BoundedInjector, Computation, Context, Record, Top
 from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointView
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
+from headrace.sdk.recording.stored_cells import UnknownStepError
 from headrace.ui import stored_state
-from headrace.ui.stored_state import UnknownStepError, entries_of_id, entries_of_key, largest_keys, value_text
+from headrace.ui.stored_state import entries_of_id, entries_of_key, largest_keys, value_text
 from tests.pageruns import stopped
 
 

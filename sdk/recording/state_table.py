@@ -11,16 +11,23 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from headrace.lowlevel import CheckpointView
+from headrace.lowlevel.checkpoint import CheckpointView
 from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION
 from headrace.lowlevel.class_lookup import loads
 from headrace.lowlevel.coders.coder import PLAIN, STANDARD_KEYS
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.recording.state_snapshot import has_windows
+from headrace.sdk.recording.stored_cells import (
+    UNREAD,
+    StoredCell,
+    json_value,
+    key_id,
+    plain_value,
+    require_step,
+    stored_cell,
+)
 from headrace.sdk.userstate.collection_states import pickles_in
 from headrace.sdk.windows.window_namespace import RECORD, TimerTag
-from headrace.ui.checkpoint_report import json_value
-from headrace.ui.stored_state import UNREAD, StoredCell, key_id, plain_value, require_step, stored_cell
 
 Window: TypeAlias = tuple[int, int] | None
 _INSTANT = pa.timestamp("us", "UTC")

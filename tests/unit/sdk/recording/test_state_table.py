@@ -15,6 +15,7 @@ from headrace.cli.app import app
 from headrace.lowlevel import CheckpointError
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
+from headrace.sdk.recording.stored_cells import UnknownStepError
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.timeutil import TimeDomain
 from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark, Repeatedly
@@ -28,7 +29,6 @@ from headrace.transforms.userstate import (
     on_timer,
 )
 from headrace.transforms.window import FixedWindows, GlobalWindows, Sessions, TimestampedValue
-from headrace.ui.stored_state import UnknownStepError
 
 CALLED: list[object] = []
 
@@ -83,8 +83,12 @@ EVENTS = [("a", 1, 1), ("b", 2, 2), ("a", 3, 11), ("a", 4, 3)]
 
 
 def stream() -> TestStream:
-    made = TestStream().add_elements([TimestampedValue(("old", 9), -20)]).advance_watermark_to(0)
-    for key, value, second in EVENTS:
+    (key, value, second), *others = EVENTS
+    made = TestStream()
+    # One epoch brings both, so that one segment has lines of windows that are over and of others.
+    made = made.add_elements([TimestampedValue(("old", 9), -20), TimestampedValue((key, value), second)])
+    made = made.advance_watermark_to(0)
+    for key, value, second in others:
         made = made.add_elements([TimestampedValue((key, value), second)])
     return made.advance_watermark_to(5).advance_watermark_to_infinity()
 
@@ -121,7 +125,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
     _ = elements | "Global" >> counted | "All" >> beam.CombinePerKey(lambda values: sum(values))
     with pytest.raises(Crash):
-        LocalRunner(scheduler=Killed(len(EVENTS) + 3)).run_topology(pipeline.topology(), RunOptions(checkpoint=place))
+        LocalRunner(scheduler=Killed(len(EVENTS) + 2)).run_topology(pipeline.topology(), RunOptions(checkpoint=place))
     return place
 
 
