@@ -35,11 +35,21 @@ def main(argv: Sequence[str]) -> int:
     spread = [] if known.spark or known.quick or len(chosen) == 1 else ["-n", "auto", "--dist", "loadfile"]
     seconds = 300 if known.spark else 60
     arguments = ["-c", str(HERE / "pytest.ini"), f"--rootdir={root}", "-q", *spread, f"--suite-runner={runner}"]
-    files = {suite.module: root.joinpath("apache_beam", *suite.module.split(".")).with_suffix(".py") for suite in chosen}
+    files = {
+        suite.module: root.joinpath("apache_beam", *suite.module.split(".")).with_suffix(".py") for suite in chosen
+    }
     if absent := [module for module, file in files.items() if not file.exists()]:
         print(f"not in this release of Beam: {', '.join(absent)}")
     recorder = Recorder([module for module in files if module not in absent])
-    code = pytest.main([*arguments, f"--suite-seconds={seconds}", *others, *(str(file) for module, file in files.items() if module not in absent)], [recorder, Tally()])
+    code = pytest.main(
+        [
+            *arguments,
+            f"--suite-seconds={seconds}",
+            *others,
+            *(str(file) for module, file in files.items() if module not in absent),
+        ],
+        [recorder, Tally()],
+    )
     if known.record:
         recorder.write()
     return int(code)
