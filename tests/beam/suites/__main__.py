@@ -35,24 +35,23 @@ def main(argv: Sequence[str]) -> int:
     spread = [] if known.spark or known.quick or len(chosen) == 1 else ["-n", "auto", "--dist", "loadfile"]
     seconds = 300 if known.spark else 60
     arguments = ["-c", str(HERE / "pytest.ini"), f"--rootdir={root}", "-q", *spread, f"--suite-runner={runner}"]
+    files = _files(chosen, root)
+    recorder = Recorder(list(files))
+    options = [*arguments, f"--suite-seconds={seconds}", *others]
+    code = pytest.main([*options, *map(str, files.values())], [recorder, Tally()])
+    if known.record:
+        recorder.write()
+    return int(code)
+
+
+def _files(chosen: Sequence[Suite], root: Path) -> dict[str, Path]:
+    """The files of modules; those that the installed release of Beam does not have are named and left out."""
     files = {
         suite.module: root.joinpath("apache_beam", *suite.module.split(".")).with_suffix(".py") for suite in chosen
     }
     if absent := [module for module, file in files.items() if not file.exists()]:
         print(f"not in this release of Beam: {', '.join(absent)}")
-    recorder = Recorder([module for module in files if module not in absent])
-    code = pytest.main(
-        [
-            *arguments,
-            f"--suite-seconds={seconds}",
-            *others,
-            *(str(file) for module, file in files.items() if module not in absent),
-        ],
-        [recorder, Tally()],
-    )
-    if known.record:
-        recorder.write()
-    return int(code)
+    return {module: file for module, file in files.items() if module not in absent}
 
 
 def _parser() -> argparse.ArgumentParser:
