@@ -3,8 +3,7 @@
 from headrace.sdk.combinefns.quantile_sketch import ApproximateQuantilesCombineFn
 from headrace.sdk.combinefns.unique_sketch import ApproximateUniqueCombineFn
 from headrace.sdk.combinefns.variance import StandardDeviationFn, VarianceFn
-from headrace.sdk.transforms.aggregation.approximate_quantiles import ApproximateQuantiles
-from headrace.sdk.transforms.aggregation.approximate_unique import ApproximateUnique
+from headrace.sdk.transforms.aggregation.approximations import ApproximateQuantiles, ApproximateUnique
 
 __all__ = [
     "ApproximateQuantiles",

@@ -15,8 +15,7 @@ from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.record import Batch
-from headrace.lowlevel.shuffle.key_hashes import KeyHashCache
-from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
+from headrace.lowlevel.shuffle.partition_buffer import KeyHashCache, PartitionBuffer
 from headrace.lowlevel.sinks.staged_rows import Collected
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.nodes import Inline, Keyed

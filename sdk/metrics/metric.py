@@ -293,3 +293,32 @@ def _several(what: str, given: Iterable[T]) -> Iterable[T]:
     if isinstance(given, str):
         raise ValueError(f"{what} must be several, got the string {given!r:.200}; put it in a list")
     return given
+
+
+_BY_COLUMN = lowlevel.TypedMetricName("counter", ENGINE, "by_column")
+_ONE_BY_ONE = lowlevel.TypedMetricName("counter", ENGINE, "one_by_one")
+
+
+class ColumnCounts:
+    """Counts elements until they are reported as metrics of the step whose code runs."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what is not reported."""
+        self._one_by_one = self._by_column = 0
+
+    def add(self, count: int, by_column: bool) -> None:
+        """Count elements that were taken as columns, or one by one."""
+        if by_column:
+            self._by_column += count
+        else:
+            self._one_by_one += count
+
+    def report(self) -> None:
+        """Report the counts, and begin again."""
+        for metric, count in ((_BY_COLUMN, self._by_column), (_ONE_BY_ONE, self._one_by_one)):
+            if count:
+                lowlevel.report(metric, count)
+        self.clear()

@@ -14,8 +14,7 @@ from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.worker import Worker
 from headrace.lowlevel.records.column_block import decode_block
 from headrace.lowlevel.records.record import Batch, Emit, KeyExtractor
-from headrace.lowlevel.shuffle.key_hashes import KeyHashCache
-from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
+from headrace.lowlevel.shuffle.partition_buffer import KeyHashCache, PartitionBuffer
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.state.segment import decode
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP

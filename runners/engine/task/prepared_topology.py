@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from headrace.lowlevel.metric import at
-from headrace.lowlevel.shuffle.key_hashes import KeyHashCache
+from headrace.lowlevel.shuffle.partition_buffer import KeyHashCache
 from headrace.lowlevel.topology.computation import IntervalComputation
 from headrace.lowlevel.topology.nodes import Inline, Keyed
 from headrace.lowlevel.topology.topology import Topology

@@ -21,7 +21,7 @@ from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.lowlevel.user_errors import failed_step
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
 from headrace.sdk.combinefns.composite import GlobalWindowMark, SkippingMarks
-from headrace.sdk.model.column_counts import ColumnCounts
+from headrace.sdk.metrics.metric import ColumnCounts
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.combining.combine_buffer import CellBuffer, addends_of

@@ -18,7 +18,7 @@ from headrace.lowlevel.stored_names import named, stored_as
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, RunsCombiner
-from headrace.sdk.model.column_counts import ColumnCounts
+from headrace.sdk.metrics.metric import ColumnCounts
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers, values_of_kept
 from headrace.sdk.operators.combining.combine_buffer import Addends, CombineBuffer, addends_of

@@ -10,7 +10,7 @@ from headrace.lowlevel.metric import ENGINE, TypedMetricName, at, report
 from headrace.sdk.expressions.translated_function import TranslatedFunction
 from headrace.sdk.functions.arguments import Arguments, Given, Side
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, MapFn
-from headrace.sdk.model.column_counts import ColumnCounts
+from headrace.sdk.metrics.metric import ColumnCounts
 from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
 from headrace.sdk.windows.windowing import Windowing
 

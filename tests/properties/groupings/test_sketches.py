@@ -23,7 +23,7 @@ from headrace.sdk.combinefns.quantile_sketch import ApproximateQuantilesCombineF
 from headrace.sdk.combinefns.unique_sketch import ApproximateUniqueCombineFn
 from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.combining.value_columns import ElementColumns
-from headrace.sdk.transforms.aggregation.approximate_unique import ApproximateUnique
+from headrace.sdk.transforms.aggregation.approximations import ApproximateUnique
 
 KEYS = st.one_of(st.integers(-50, 50), st.text(max_size=2), st.booleans(), st.none(), st.floats(0, 3).map(round))
 

@@ -12,8 +12,7 @@ from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.records.column_batch import ColumnBatch, Single, pair
 from headrace.lowlevel.records.record import Batch, Keys
-from headrace.lowlevel.shuffle.key_hashes import KeyHashCache
-from headrace.lowlevel.shuffle.partition_buffer import ColumnBuffer, PartitionBuffer
+from headrace.lowlevel.shuffle.partition_buffer import ColumnBuffer, KeyHashCache, PartitionBuffer
 from headrace.lowlevel.topology.computation import Computation
 from headrace.lowlevel.topology.nodes import Keyed
 

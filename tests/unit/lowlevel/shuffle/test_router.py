@@ -12,7 +12,7 @@ from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.records.column_block import decode_block
-from headrace.lowlevel.shuffle.key_hashes import KeyHashCache
+from headrace.lowlevel.shuffle.partition_buffer import KeyHashCache
 from headrace.lowlevel.shuffle.router import Router
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()

@@ -36,8 +36,7 @@ from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.worker import Commit, Worker
 from headrace.lowlevel.records.record import Batch
-from headrace.lowlevel.shuffle.key_hashes import KeyHashCache
-from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
+from headrace.lowlevel.shuffle.partition_buffer import KeyHashCache, PartitionBuffer
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP

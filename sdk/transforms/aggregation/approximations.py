@@ -1,6 +1,7 @@
-"""What: approximate number of distinct values (`apache_beam.transforms.stats.ApproximateUnique`).
+"""What: approximate number of distinct values, and approximate quantiles (`apache_beam.transforms.stats`).
 
-The number is exact up to `size` values; beyond, the error is that of Beam: two standard deviations are 2 / sqrt(size).
+The number of distinct values is exact up to `size` values; beyond, the error is that of Beam: two standard deviations
+are 2 / sqrt(size).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import math
 from typing import cast
 
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
+from headrace.sdk.combinefns.quantile_sketch import ApproximateQuantilesCombineFn, Key
 from headrace.sdk.combinefns.unique_sketch import ApproximateUniqueCombineFn
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import Collection
@@ -73,3 +75,42 @@ class ApproximateUnique:
         def expand(self, inputs: Collection) -> Collection:
             """A collection with one pair (key, number) per key, window and pane."""
             return inputs | "CountPerKeyUniqueValues" >> CombinePerKey(self._combine_fn)
+
+
+class _Quantiles(PTransform[Collection, Collection]):
+    def __init__(
+        self,
+        num_quantiles: int,
+        key: Key | None = None,
+        reverse: bool = False,
+        weighted: bool = False,
+        input_batched: bool = False,
+    ) -> None:
+        super().__init__()
+        combine_fn = ApproximateQuantilesCombineFn(num_quantiles, None, key, reverse, weighted, input_batched)
+        self._combine_fn = cast(AnyCombineFn, combine_fn)
+
+
+class ApproximateQuantiles:
+    """Approximate quantiles, globally or per key; the arguments are those of `ApproximateQuantilesCombineFn.create`.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     numbers = pipeline | beam.Create(range(101))
+    ...     _ = numbers | beam.ApproximateQuantiles.Globally(5) | beam.Map(print)
+    [0, 25, 50, 75, 100]
+    """
+
+    class Globally(_Quantiles):
+        """Approximate quantiles of all elements."""
+
+        def expand(self, inputs: Collection) -> Collection:
+            """A collection with one list per window and pane."""
+            return inputs | CombineGlobally(self._combine_fn)
+
+    class PerKey(_Quantiles):
+        """Approximate quantiles of the values of each key."""
+
+        def expand(self, inputs: Collection) -> Collection:
+            """A collection with one pair (key, list) per key, window and pane."""
+            return inputs | CombinePerKey(self._combine_fn)
