@@ -79,7 +79,7 @@ class ReadFromDataFrame(TolerantSource):
     def arrow_schema(self) -> pa.Schema | None:
         """See `Source`: the columns of the DataFrame."""
         # Only the package of the Spark runner may know Spark; it is there if a DataFrame is.
-        frames = import_module("headrace.runners.spark.dataframe.injectors")
+        frames = import_module("headrace.runners.spark.dataframe.staged_rows")
         return cast("pa.Schema | None", frames.columns_of(self._frame))
 
     def injector(self) -> DataFrameInjector:

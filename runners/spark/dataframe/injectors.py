@@ -19,8 +19,6 @@ from threading import Condition
 from typing import NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
-import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -46,7 +44,7 @@ from headrace.runners.spark.dataframe.staged_rows import (
 )
 from headrace.runners.spark.engine_settings import EngineSetting, ask_for, put_back
 from headrace.runners.spark.errors import SparkSetupError
-from headrace.runners.spark.pyspark_private import arrow_schema, log_no_callback_error
+from headrace.runners.spark.pyspark_private import log_no_callback_error
 from headrace.runners.spark.releases import is_connect
 from headrace.sdk.io.dataframe import DataFrameInjector
 from headrace.sdk.io.timestamps import TimestampOf
@@ -363,11 +361,3 @@ def bound(topology: Topology, store: ObjectStorage, options: StreamOptions) -> T
             kind = StreamInjector(frame, store, folder, wanted, options) if frame.isStreaming else None
             injectors[stream] = kind or FrameInjector(frame, store, folder, wanted)
     return replace(topology, injectors=injectors)
-
-
-def columns_of(frame: DataFrame) -> pa.Schema | None:
-    """The columns of a DataFrame; None if Spark cannot tell them, or Arrow does not have one of the types."""
-    try:
-        return arrow_schema(frame.schema)
-    except (PySparkException, ValueError):
-        return None

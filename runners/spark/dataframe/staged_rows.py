@@ -21,6 +21,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from headrace.lowlevel.columnar.pyarrow_private import zone_of
@@ -35,6 +36,7 @@ from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.runners.engine.messages import pack, unpack
 from headrace.runners.spark.jobs.epoch_job import run_plan
 from headrace.runners.spark.jobs.stage_function import SCHEMA, batches_of
+from headrace.runners.spark.pyspark_private import arrow_schema
 from headrace.sdk.expressions.element_schema import shape_of_rows, times_of
 from headrace.sdk.io.columns.tables import to_rows
 from headrace.sdk.io.dead_letters import halves
@@ -332,3 +334,11 @@ def discard(store: ObjectStorage, path: str, folder: str) -> None:
     for piece in store.list(folder):
         store.delete(piece)
     store.delete(path)
+
+
+def columns_of(frame: DataFrame) -> pa.Schema | None:
+    """The columns of a DataFrame; None if Spark cannot tell them, or Arrow does not have one of the types."""
+    try:
+        return arrow_schema(frame.schema)
+    except (PySparkException, ValueError):
+        return None
