@@ -14,7 +14,12 @@ LATE_DATA: Final = "late data"
 
 @stored_as("LateElement")
 class LateElement(NamedTuple):
-    """An element that a step has dropped because one of its windows was closed; see `PTransform.with_late_data`."""
+    """An element that a step has dropped because one of its windows was closed; see `PTransform.with_late_data`.
+
+    >>> from headrace.sdk.windows import IntervalWindow
+    >>> LateElement("red", 7, IntervalWindow(0, 60), Timestamp(20), Timestamp(61)).window
+    [0.0, 60.0)
+    """
 
     key: object
     """The key; None if the step has no keys."""

@@ -30,7 +30,13 @@ _INTERVAL = len(encode_interval(0, 0))
 
 
 class UnknownStepError(LookupError):
-    """The checkpoint has no such step. The message names those that it has."""
+    """The checkpoint has no such step. The message names those that it has.
+
+    >>> raise UnknownStepError("the checkpoint has no step 'Smu' that keeps state (steps: Sum)")
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.recording.stored_cells.UnknownStepError: the checkpoint has no step 'Smu' that keeps state (steps: Sum)
+    """
 
 
 def require_step(view: CheckpointView, step: str) -> None:
