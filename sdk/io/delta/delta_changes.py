@@ -7,22 +7,19 @@ in both has not changed, and one task compares them.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
-from typing import cast
 
 import pyarrow as pa
 
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.functions.changelog import RowChange, RowOperation
-from headrace.sdk.io.columns.tables import to_dicts, to_rows
+from headrace.sdk.functions.changelog import RowOperation
 from headrace.sdk.io.delta.delta_files import DataFileFormat, DeltaInjector, version_of
 from headrace.sdk.io.delta.delta_table import AddedFile, DeltaLog, FileChanges
 from headrace.sdk.io.files.filesystem import MatchedFile
+from headrace.sdk.io.table_changes import UNKNOWN_VERSION, WHOLE, ComparedFiles, VersionStamp
 from headrace.sdk.io.table_versions import TablePosition, VersionRange
 
 KIND = "_change_type"
@@ -33,16 +30,14 @@ _OPERATIONS = {
     "delete": RowOperation.DELETE,
     "update_preimage": RowOperation.DELETE,
 }
-_ALL = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeFormat(DataFileFormat):
-    """Reads rows of a file as changes. Deletions of a version come before its other changes in sequence."""
+    """Reads rows of a file as changes."""
 
     operation: RowOperation | None = None
-    version: int = 0
-    committed_us: int = 0
+    stamp: VersionStamp = UNKNOWN_VERSION
 
     def selected(self, file: MatchedFile, stored: list[str]) -> list[str]:
         """See `ParquetFormat`."""
@@ -56,59 +51,10 @@ class ChangeFormat(DataFileFormat):
 
     def batch(self, table: pa.RecordBatch, file: MatchedFile) -> Batch:
         """The changes of some rows."""
-        operations = [self.operation] * table.num_rows
-        if self.operation is None:
-            operations = [_OPERATIONS[kind] for kind in table.column(KIND).to_pylist()]
-            table = table.drop_columns([KIND])
-        fields = table if self.columns is None else table.select(list(self.columns))
-        rows = to_rows(fields) if self.as_rows else to_dicts(fields)
-        committed = [self.committed_us] * table.num_rows
-        times = committed if self.timestamp is None else self._timestamps(table, rows, file)
-        pairs = zip(operations, rows, strict=True)
-        return Batch([self._change(operation, row) for operation, row in pairs if operation is not None], times)
-
-    def _change(self, operation: RowOperation, row: object) -> RowChange:
-        if operation is RowOperation.DELETE:
-            return RowChange(operation, row, None, (self.version, 0))
-        return RowChange(operation, None, row, (self.version, 1))
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedFiles:
-    """The changes of a version that has rewritten files, for one task."""
-
-    removed: tuple[Split, ...]
-    added: tuple[Split, ...]
-
-    def read(self) -> Iterator[Batch]:
-        """Deletions of rows that no added file has, then insertions of those that no removed file has."""
-        there = Counter(digest for split in self.added for batch in split.read() for digest in _digests(batch))
-        kept = Counter[bytes]()
-        for split in self.removed:
-            for batch in split.read():
-                yield _without(batch, there, kept)
-        for split in self.added:
-            for batch in split.read():
-                yield _without(batch, kept, Counter())
-
-
-def _without(batch: Batch, unchanged: Counter[bytes], taken: Counter[bytes]) -> Batch:
-    """The changes without those of rows in `unchanged`, which move to `taken`."""
-    left: list[tuple[object, int]] = []
-    for row, digest in zip(batch.rows(), _digests(batch), strict=True):
-        if unchanged[digest]:
-            unchanged[digest] -= 1
-            taken[digest] += 1
-        else:
-            left.append(row)
-    return Batch([change for change, _ in left], [micros for _, micros in left])
-
-
-def _digests(batch: Batch) -> list[bytes]:
-    """A hash of each row, which is equal for equal rows."""
-    changes = cast("list[RowChange]", batch.values)
-    rows = [change.after if change.before is None else change.before for change in changes]
-    return [blake2b(repr(row).encode(), digest_size=16).digest() for row in rows]
+        if self.operation is not None:
+            return self.stamp.changes(self, table, [self.operation] * table.num_rows, file)
+        operations = [_OPERATIONS[kind] for kind in table.column(KIND).to_pylist()]
+        return self.stamp.changes(self, table.drop_columns([KIND]), operations, file)
 
 
 @named("DeltaChangesInjector")
@@ -159,13 +105,12 @@ class DeltaChangesInjector(DeltaInjector):
         return ComparedFiles(tuple(split for split, _ in removed), tuple(split for split, _ in added)), total, None
 
     def _whole(self, file: AddedFile, operation: RowOperation, changes: FileChanges) -> tuple[Split, int]:
-        split, count, _ = self._cut(file, operation, changes, 0, _ALL)
+        split, count, _ = self._cut(file, operation, changes, 0, WHOLE)
         return split, count
 
     def _cut(
         self, file: AddedFile, operation: RowOperation | None, changes: FileChanges, row: int, records: int
     ) -> tuple[Split, int, int | None]:
-        format_ = replace(
-            self._changes, operation=operation, version=changes.version, committed_us=changes.committed_us
-        )
+        stamp = VersionStamp((changes.version,), changes.committed_us)
+        format_ = replace(self._changes, operation=operation, stamp=stamp)
         return self.cut_by(format_, file, row, records)

@@ -14,13 +14,13 @@ from headrace.sdk.io.delta.delta_changes import ChangeFormat, DeltaChangesInject
 from headrace.sdk.io.delta.delta_files import DataFileFormat, DeltaInjector
 from headrace.sdk.io.delta.delta_table import DeltaError, DeltaLog, reason
 from headrace.sdk.io.files.filesystem import Path, absolute
+from headrace.sdk.io.table_changes import delay_of
 from headrace.sdk.io.table_versions import (
     TableSource,
     VersionRange,
-    check_continuous,
     reading,
 )
-from headrace.sdk.io.timestamps import TimestampOf, delay_micros
+from headrace.sdk.io.timestamps import TimestampOf
 
 
 def _check_versions(version: int | None, until: int | None, continuous: bool) -> None:
@@ -96,7 +96,7 @@ class ReadFromDelta(TableSource):
         if not isinstance(table, (str, PathLike)):
             raise TypeError(f"ReadFromDelta takes the folder of a table, got {table!r:.200}")
         check_options("storage_options", storage_options)
-        delay = _delay(timestamp, max_delay, continuous, interval, changes)
+        delay = delay_of(timestamp, max_delay, continuous, interval, changes)
         _check_versions(version, until_version, continuous or changes)
         self._log = DeltaLog(absolute(fspath(table)), storage_options)
         schema = _schema(self._log, version, continuous or changes)
@@ -117,16 +117,6 @@ class ReadFromDelta(TableSource):
         if isinstance(self._files, ChangeFormat):
             return DeltaChangesInjector(self._log, self._files, self._versions, self._snapshot)
         return DeltaInjector(self._log, self._files, self._versions)
-
-
-def _delay(
-    timestamp: TimestampOf, max_delay: DurationTypes | None, continuous: bool, interval: float, changes: bool
-) -> int | None:
-    """Microseconds of `max_delay`. Versions are in the order of their commits, so these need no delay."""
-    if changes and continuous and timestamp is None:
-        check_continuous(None, None, False, interval)
-        return delay_micros(0 if max_delay is None else max_delay)
-    return check_continuous(timestamp, max_delay, continuous, interval)
 
 
 def _schema(log: DeltaLog, version: int | None, continuous: bool) -> pa.Schema:

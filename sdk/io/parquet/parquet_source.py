@@ -123,12 +123,12 @@ class ParquetFormat(FileFormat):
         shape = shape_of_rows(fields, self.as_rows)
         if shape is None:
             elements = to_rows(fields) if self.as_rows else to_dicts(fields)
-            return Batch(elements, self._timestamps(table, elements, file))
+            return Batch(elements, self.event_times(table, elements, file))
         times = self._times(table, file)
         if times is not None and _in_range(times):
             return ColumnBatch(fields, times, shape)
         elements = shape.values(fields)
-        return ColumnBatch(fields, np.array(self._timestamps(table, elements, file), np.int64), shape, elements)
+        return ColumnBatch(fields, np.array(self.event_times(table, elements, file), np.int64), shape, elements)
 
     def _times(self, table: pa.RecordBatch, file: MatchedFile) -> Times | None:
         """The event times, int64 microseconds UTC, one for each row; None if columns cannot give them."""
@@ -138,7 +138,8 @@ class ParquetFormat(FileFormat):
             return times_of(table.column(self.timestamp))
         return None
 
-    def _timestamps(self, table: pa.RecordBatch, elements: Sequence[object], file: MatchedFile) -> list[int]:
+    def event_times(self, table: pa.RecordBatch, elements: Sequence[object], file: MatchedFile) -> list[int]:
+        """The event times of some rows, of which `elements` were made; microseconds UTC. Raises `BadTimestamp`."""
         if isinstance(self.timestamp, str) and self.timestamp in table.schema.names:
             column = table.column(self.timestamp)
             if pa.types.is_timestamp(column.type) and (times := times_of(column)) is not None:
