@@ -19,8 +19,8 @@ from headrace.sdk.functions.changelog import RowOperation
 from headrace.sdk.io.delta.delta_files import DataFileFormat, DeltaInjector, version_of
 from headrace.sdk.io.delta.delta_table import AddedFile, DeltaLog, FileChanges
 from headrace.sdk.io.files.filesystem import MatchedFile
-from headrace.sdk.io.table_changes import UNKNOWN_VERSION, WHOLE, ComparedFiles, VersionStamp
-from headrace.sdk.io.table_versions import TablePosition, VersionRange
+from headrace.sdk.io.versioned.table_changes import UNKNOWN_VERSION, WHOLE, ComparedFiles, VersionStamp
+from headrace.sdk.io.versioned.table_versions import TablePosition, VersionRange
 
 KIND = "_change_type"
 """The column of change files that says what happened to the row."""

@@ -14,7 +14,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.delta.delta_table import AddedFile, DeltaError, DeltaLog, TableLocation
 from headrace.sdk.io.files.filesystem import MatchedFile
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
-from headrace.sdk.io.table_versions import TableInjector, TablePosition, VersionRange
+from headrace.sdk.io.versioned.table_versions import TableInjector, TablePosition, VersionRange
 
 
 @dataclass(frozen=True, slots=True)

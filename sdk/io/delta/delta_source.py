@@ -14,13 +14,13 @@ from headrace.sdk.io.delta.delta_changes import ChangeFormat, DeltaChangesInject
 from headrace.sdk.io.delta.delta_files import DataFileFormat, DeltaInjector
 from headrace.sdk.io.delta.delta_table import DeltaError, DeltaLog, reason
 from headrace.sdk.io.files.filesystem import Path, absolute
-from headrace.sdk.io.table_changes import delay_of
-from headrace.sdk.io.table_versions import (
+from headrace.sdk.io.timestamps import TimestampOf
+from headrace.sdk.io.versioned.table_changes import delay_of
+from headrace.sdk.io.versioned.table_versions import (
     TableSource,
     VersionRange,
     reading,
 )
-from headrace.sdk.io.timestamps import TimestampOf
 
 
 def _check_versions(version: int | None, until: int | None, continuous: bool) -> None:

@@ -19,8 +19,8 @@ from headrace.sdk.io.files.filesystem import MatchedFile
 from headrace.sdk.io.iceberg.iceberg_files import IcebergRows, SnapshotInjector, appended_by, gone, operation_of
 from headrace.sdk.io.iceberg.iceberg_table import TableAddress
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
-from headrace.sdk.io.table_changes import UNKNOWN_VERSION, WHOLE, ComparedFiles, VersionStamp
-from headrace.sdk.io.table_versions import TablePosition, VersionRange
+from headrace.sdk.io.versioned.table_changes import UNKNOWN_VERSION, WHOLE, ComparedFiles, VersionStamp
+from headrace.sdk.io.versioned.table_versions import TablePosition, VersionRange
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table

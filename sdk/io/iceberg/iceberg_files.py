@@ -13,8 +13,8 @@ from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.files.filesystem import MatchedFile
 from headrace.sdk.io.iceberg.iceberg_table import IcebergError, TableAddress
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
-from headrace.sdk.io.table_versions import FileT, TableInjector, TablePosition, VersionRange
 from headrace.sdk.io.timestamps import BadTimestamp
+from headrace.sdk.io.versioned.table_versions import FileT, TableInjector, TablePosition, VersionRange
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema

@@ -13,13 +13,13 @@ from headrace.sdk.io.iceberg.iceberg_changes import IcebergChangesInjector, Snap
 from headrace.sdk.io.iceberg.iceberg_files import IcebergInjector
 from headrace.sdk.io.iceberg.iceberg_table import IcebergError, TableAddress, columns_of
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
-from headrace.sdk.io.table_changes import delay_of
-from headrace.sdk.io.table_versions import (
+from headrace.sdk.io.timestamps import TimestampOf
+from headrace.sdk.io.versioned.table_changes import delay_of
+from headrace.sdk.io.versioned.table_versions import (
     TableSource,
     VersionRange,
     reading,
 )
-from headrace.sdk.io.timestamps import TimestampOf
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

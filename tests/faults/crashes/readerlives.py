@@ -23,7 +23,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.files.file_source import DirectoryInjector
 from headrace.sdk.io.kafka.injector import KafkaInjector
-from headrace.sdk.io.table_versions import TableInjector
+from headrace.sdk.io.versioned.table_versions import TableInjector
 from tests.faults.crashes.tablelives import Deadly, Steps
 from tests.faults.crashes.tableworlds import SqliteWorld
 from tests.kafkacluster import Cluster

@@ -17,8 +17,8 @@ from headrace.sdk.functions.changelog import RowChange, RowOperation
 from headrace.sdk.io.columns.tables import to_dicts, to_rows
 from headrace.sdk.io.files.filesystem import MatchedFile
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
-from headrace.sdk.io.table_versions import check_continuous
 from headrace.sdk.io.timestamps import TimestampOf, delay_micros
+from headrace.sdk.io.versioned.table_versions import check_continuous
 
 WHOLE = 1 << 62
 """More rows than a file has."""
