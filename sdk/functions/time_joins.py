@@ -72,6 +72,7 @@ class JoinPlan:
         return self.early or any(self.takes_back)
 
 
+@named("TimeJoin")
 class TimeJoin(BundleComputation, ABC):
     """A join by time. Its records are pairs of a key and of (side, element), where side + 2 marks a retraction."""
 
