@@ -164,9 +164,9 @@ def warn_of_unmatched(counters: Mapping[str, Mapping[str, int]]) -> None:
     for step, counts in counters.items():
         if unmatched := counts.get(UNMATCHED_RETRACTIONS):
             _log.warning(
-                "step %r: %d retractions took back what was not there, and were left out. Either what they take back "
-                "was dropped as late, or a step before gives another value for a retraction than for the pane that it "
-                "takes back; put ToChangelog() before that step to have retractions as ordinary elements",
+                "step %r: %d retractions took back what was not there. Either what they take back was dropped as late, "
+                "or has not come, or a step before gives another value for a retraction than for the pane that it takes "
+                "back; put ToChangelog() before that step to have retractions as ordinary elements",
                 step,
                 unmatched,
             )
