@@ -165,8 +165,8 @@ def warn_of_unmatched(counters: Mapping[str, Mapping[str, int]]) -> None:
         if unmatched := counts.get(UNMATCHED_RETRACTIONS):
             _log.warning(
                 "step %r: %d retractions took back what was not there. Either what they take back was dropped as late, "
-                "or has not come, or a step before gives another value for a retraction than for the pane that it takes "
-                "back; put ToChangelog() before that step to have retractions as ordinary elements",
+                "or has not come, or a step before gives another value for a retraction than for its pane; put "
+                "ToChangelog() before that step to have retractions as ordinary elements",
                 step,
                 unmatched,
             )

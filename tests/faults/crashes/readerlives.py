@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -84,6 +84,45 @@ class GrowingDelta(Growing):
         return ReadFromDelta(self.folder / "in", first, until_version=until, **FOLLOWING)
 
 
+class ChangingDelta(GrowingDelta):
+    """A table of Delta Lake whose new rows are changed at once, read as changes."""
+
+    connector = "ReadFromDelta(changes=True)"
+    configuration: ClassVar[dict[str, str | None] | None] = None
+
+    def append(self, number: int, rows: list[dict[str, Any]]) -> int:
+        from deltalake import DeltaTable, write_deltalake
+
+        write_deltalake(self.folder / "in", _columns(rows), mode="append", configuration=self.configuration)
+        DeltaTable(self.folder / "in").update(
+            updates={"name": "name || ' changed'"}, predicate=f"name = 'version {number}'"
+        )
+        return DeltaTable(self.folder / "in").version()
+
+    def rows(self) -> Counter[tuple[str, int]]:
+        """Rows as they came, those that were taken back, and those in their place; of the first version the last."""
+        return Counter(
+            (name.format(row), amount)
+            for number in range(len(self.versions))
+            for row, amount in _rows(number)
+            for name in ("{} changed", *(["{}", "- {}"] if number else []))
+        )
+
+    def reading(self, first: int, until: int | None) -> Any:
+        changes = ReadFromDelta(
+            self.folder / "in", first, until_version=until, changes=True, continuous=True, interval=0.01
+        )
+        return changes | beam.Map(
+            lambda change: change.after or {**change.before, "name": f"- {change.before['name']}"}
+        )
+
+
+class FeedingDelta(ChangingDelta):
+    """The same with a change data feed."""
+
+    configuration: ClassVar[dict[str, str | None] | None] = {"delta.enableChangeDataFeed": "true"}
+
+
 class GrowingIceberg(Growing):
     """A table of Iceberg, in a catalog of SQLite."""
 
@@ -151,6 +190,8 @@ class GrowingTopic(Growing):
 
 GROWING: dict[str, Callable[[Path], Growing]] = {
     "delta": GrowingDelta,
+    "delta changes": ChangingDelta,
+    "delta feed": FeedingDelta,
     "iceberg": GrowingIceberg,
     "json": GrowingFolder,
     "kafka": GrowingTopic,
