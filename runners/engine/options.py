@@ -8,9 +8,11 @@ unusual epoch has little effect. Tests choose the size by hooks.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from math import inf
+from typing import Any, ClassVar, Protocol
 
 from headrace.lowlevel.checkpoint import Consent
 from headrace.lowlevel.intervals.balancer import Balancer, LoadBalancer
@@ -141,6 +143,32 @@ class EpochSize:
 
 
 @dataclass(frozen=True, slots=True)
+class LatencyHistogram:
+    """Latencies of records: from the start of the epoch that reads a record to its commit.
+
+    >>> histogram = LatencyHistogram().plus(0.004, 10).plus(7.0, 2)
+    >>> histogram.counts[histogram.BOUNDS.index(0.005)], histogram.sum, sum(histogram.counts)
+    (10, 14.04, 12)
+    """
+
+    BOUNDS: ClassVar = (
+        *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+        *(1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, inf),
+    )
+    """Greatest latency of each bucket, in seconds."""
+    counts: tuple[int, ...] = (0,) * len(BOUNDS)
+    """Number of records in each bucket."""
+    sum: float = 0.0
+    """The sum of the latencies, in seconds."""
+
+    def plus(self, seconds: float, records: int) -> LatencyHistogram:
+        """The histogram with more records, which all have this latency."""
+        bucket = bisect_left(self.BOUNDS, seconds)
+        counts = (*self.counts[:bucket], self.counts[bucket] + records, *self.counts[bucket + 1 :])
+        return LatencyHistogram(counts, self.sum + seconds * records)
+
+
+@dataclass(frozen=True, slots=True)
 class EpochProgress:
     """The progress of a run after the commit of an epoch.
 
@@ -182,12 +210,14 @@ class EpochProgress:
     """Sink -> seconds of `deliver`."""
     hot_keys: Mapping[str, tuple[bytes, float]] = field(default_factory=dict)
     """Computation -> encoded key that had more than half of its records in the epoch, and the share."""
+    fill: float | None = None
+    """Records of the injector that contributed most, as a share of what the epoch could take; None if not known."""
     counters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Computation, injector stream or sink -> counter -> total so far."""
     watermarks: Mapping[str, int] = field(default_factory=dict)
     """Computation -> its input low watermark, microseconds UTC."""
-    fill: float | None = None
-    """Records of the injector that contributed most, as a share of what the epoch could take; None if not known."""
+    latencies: Mapping[str, LatencyHistogram] = field(default_factory=dict)
+    """Injector stream -> latencies of its records since this run began."""
 
     @property
     def lag(self) -> int | None:

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from headrace.runners.reporting.reporter import LastProgress
-from headrace.runners.reporting.series import SERIES, Series
+from headrace.runners.reporting.series import HISTOGRAMS, SERIES, HistogramSeries, Series
 
 __all__ = ["OpenTelemetryReporter"]
 
@@ -56,6 +56,23 @@ class OpenTelemetryReporter(LastProgress):
         for series in SERIES:
             make = meter.create_observable_counter if series.is_count else meter.create_observable_gauge
             make(f"headrace.{series.name}", [partial(self._observations, series)], series.unit, series.about)
+
+        for histograms in HISTOGRAMS:
+            for part in ("bucket", "count", "sum"):
+                name, unit = f"headrace.{histograms.name}.{part}", histograms.unit if part == "sum" else ""
+                meter.create_observable_counter(name, [partial(self._parts, histograms, part)], unit, histograms.about)
+
+    def _parts(self, series: HistogramSeries, part: str, options: CallbackOptions) -> Iterator[Observation]:
+        """Observe a part of histograms, as the API has no instrument for histograms that are observed."""
+        from opentelemetry.metrics import Observation
+
+        for labels, buckets in series.values(self._progress).items():
+            attributes = dict(zip(series.labels, labels, strict=True))
+            if part == "bucket":
+                for bound, count in buckets.by_label():
+                    yield Observation(count, {**attributes, "le": bound})
+            elif (value := buckets.counts[-1] if part == "count" else buckets.sum) is not None:
+                yield Observation(value, attributes)
 
     def _observations(self, series: Series, options: CallbackOptions) -> Iterator[Observation]:
         from opentelemetry.metrics import Observation

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
 from headrace.runners.reporting.reporter import LOOPBACK, LastProgress, host_and_port, port_error
-from headrace.runners.reporting.series import SERIES
+from headrace.runners.reporting.series import HISTOGRAMS, SERIES
 
 __all__ = ["PrometheusReporter"]
 
@@ -94,7 +94,7 @@ class PrometheusReporter(LastProgress):
 
     def collect(self) -> Iterator[Metric]:
         """Return the metrics of now and after the last epoch; the registry calls this method at each request."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         activity, progress = self._activity, self._progress
         for series in SERIES:
@@ -103,3 +103,8 @@ class PrometheusReporter(LastProgress):
             for labels, value in series.values(activity, progress).items():
                 family.add_metric(labels, value)
             yield family
+        for histograms in HISTOGRAMS:
+            histogram = HistogramMetricFamily(histograms.prometheus_name, histograms.about, labels=histograms.labels)
+            for labels, buckets in histograms.values(progress).items():
+                histogram.add_metric(labels, buckets.by_label(), buckets.sum)
+            yield histogram

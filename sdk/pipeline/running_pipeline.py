@@ -104,8 +104,8 @@ class RunningPipeline(PipelineResult):
     >>> pipeline = beam.Pipeline("LocalRunner")
     >>> _ = pipeline | "Numbers" >> beam.Create([3, 4]) | beam.CombineGlobally(sum)
     >>> running = pipeline.start()
-    >>> running.wait(), running.state, running.counters["Numbers"]
-    (True, 'DONE', {'records': 2})
+    >>> running.wait(), running.state, running.epochs
+    (True, 'DONE', 1)
 
     Args:
         run: The run of the engine.

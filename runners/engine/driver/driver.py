@@ -9,6 +9,7 @@ epochs `topology_change`. `running_topology` has what all of them need of the cu
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from headrace.lowlevel.errors import FencedError
 from headrace.lowlevel.injectors.injector import EndingInjector, StoringInjector, WakingInjector
@@ -31,14 +32,20 @@ from headrace.runners.engine.driver.epoch import epoch_spec, run_tasks, state_af
 from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.driver.outcome import Outcome
 from headrace.runners.engine.driver.planning import Plan, Planner
-from headrace.runners.engine.driver.progress import EpochTiming, engine_metrics, hot_keys, progress_of
+from headrace.runners.engine.driver.progress import (
+    EpochTiming,
+    engine_metrics,
+    hot_keys,
+    progress_of,
+    with_latencies,
+)
 from headrace.runners.engine.driver.recovery import Recovery, unread_inputs
 from headrace.runners.engine.driver.running_topology import RunningTopology
 from headrace.runners.engine.driver.snapshot_schedule import SnapshotSchedule
 from headrace.runners.engine.driver.topology_change import Changes, Request
 from headrace.runners.engine.executor import Executor
 from headrace.runners.engine.messages import EpochSpec
-from headrace.runners.engine.options import Hooks, RunOptions, RunResult
+from headrace.runners.engine.options import Hooks, LatencyHistogram, RunOptions, RunResult
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +82,8 @@ class Driver:
         self._snapshots = SnapshotSchedule(executor.snapshots)
         self._ahead: set[str] = set()
         """Streams of which a timestamp of the far future was named."""
+        self._latencies: Mapping[str, LatencyHistogram] = {}
+        """Stream -> latencies of the records of this run."""
         self._state_sizes: dict[str, int] = {}
         """Computation -> bytes of state at the start of the last epoch."""
 
@@ -188,7 +197,9 @@ class Driver:
         self._hooks.step("committed", spec.epoch)
         timing.end("commit")
         self._say_ahead(spec, outcome)
-        records = [outcome.counters.get(stream, {}).get("records", 0) for stream in plan.deliveries]
+        read = {stream: outcome.counters.get(stream, {}).get("records", 0) for stream in plan.deliveries}
+        timing.latencies = self._latencies = with_latencies(self._latencies, read, timing.total())
+        records = list(read.values())
         timing.fill = max(records, default=0) / plan.limit if plan.limit else None
         self._acknowledge(sum(records))
         self._hooks.step("deliver", spec.epoch)

@@ -19,7 +19,7 @@ from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.watermarks.propagation import InjectorProgress
 from headrace.runners.engine.driver.journal import JournalState
 from headrace.runners.engine.messages import add_counters
-from headrace.runners.engine.options import EpochProgress
+from headrace.runners.engine.options import EpochProgress, LatencyHistogram
 
 Counters = dict[str, dict[str, int]]
 """Computation, injector stream or sink -> counter -> amount."""
@@ -42,6 +42,8 @@ class EpochTiming:
     hot_keys: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     """See `EpochProgress`."""
     fill: float | None = None
+    """See `EpochProgress`."""
+    latencies: Mapping[str, LatencyHistogram] = field(default_factory=dict)
     """See `EpochProgress`."""
     _last: float = 0.0
 
@@ -78,9 +80,10 @@ def progress_of(
         phases={} if timing is None else timing.seconds,
         sinks={} if timing is None else timing.sinks,
         hot_keys={} if timing is None else timing.hot_keys,
+        fill=None if timing is None else timing.fill,
         counters=counters,
         watermarks=state.watermarks,
-        fill=None if timing is None else timing.fill,
+        latencies={} if timing is None else timing.latencies,
     )
 
 
@@ -99,6 +102,23 @@ def hot_keys(
         if 2 * counts[key] > records > 0:
             found[name] = key, min(1.0, counts[key] / records)
     return found
+
+
+def with_latencies(
+    before: Mapping[str, LatencyHistogram], read: Mapping[str, int], seconds: float
+) -> dict[str, LatencyHistogram]:
+    """Latencies by stream, with those of an epoch that has read so many records of each stream.
+
+    >>> after = with_latencies({}, {"clicks": 5, "views": 0}, 0.5)
+    >>> {stream: histogram.sum for stream, histogram in after.items()}
+    {'clicks': 2.5}
+    """
+    added = {
+        stream: before.get(stream, LatencyHistogram()).plus(seconds, records)
+        for stream, records in read.items()
+        if records
+    }
+    return {**before, **added}
 
 
 def _outputs(topology: Topology) -> Iterable[str]:

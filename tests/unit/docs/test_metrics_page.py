@@ -11,9 +11,18 @@ import pytest
 import yaml
 
 from headrace.lowlevel.metric import ENGINE, TypedMetricName
-from headrace.lowlevel.metric_cells import Cell, CounterCell, DistributionCell, GaugeCell
+from headrace.lowlevel.metric_cells import (
+    BoundedTrieCell,
+    Bucket,
+    Cell,
+    CounterCell,
+    DistributionCell,
+    GaugeCell,
+    HistogramCell,
+    StringSetCell,
+)
 from headrace.runners.engine.activity import Activity
-from headrace.runners.engine.options import EpochProgress
+from headrace.runners.engine.options import EpochProgress, LatencyHistogram
 from headrace.runners.reporting.figures import StepFigures
 from headrace.runners.reporting.prometheus import PrometheusReporter
 from tests.pages import DOCS, ROOT
@@ -29,6 +38,9 @@ def served() -> frozenset[str]:
         TypedMetricName("counter", "mine", "made"): CounterCell(1),
         TypedMetricName("gauge", "mine", "size"): GaugeCell(1, 0),
         TypedMetricName("distribution", "mine", "sizes"): DistributionCell(1, 1, 1, 1),
+        TypedMetricName("string_set", "mine", "names"): StringSetCell({"a"}, 1),
+        TypedMetricName("bounded_trie", "mine", "paths"): BoundedTrieCell({"a": {}}),
+        TypedMetricName("histogram", "mine", "widths"): HistogramCell({Bucket(0, 5, 2, 1): 3}),
     }
     for name in set(StepFigures.__slots__) - {"step"}:
         cells[TypedMetricName("counter", ENGINE, name)] = CounterCell(1)
@@ -36,7 +48,8 @@ def served() -> frozenset[str]:
     reporter.begin(Activity(1))
     reporter(
         EpochProgress(
-            *(1, 1, 1, 0, 0, 0, 0, 0, 0.1, {"Sum": cells}, {"tasks": 0.1}, {"Out": 0.1}, {"Sum": (b"", 1.0)}, 1.0)
+            *(1, 1, 1, 0, 0, 0, 0, 0, 0.1, {"Sum": cells}, {"tasks": 0.1}, {"Out": 0.1}, {"Sum": (b"", 1.0)}, 1.0),
+            latencies={"In": LatencyHistogram().plus(0.1, 2)},
         )
     )
     return frozenset(sample.name for family in reporter.collect() for sample in family.samples)

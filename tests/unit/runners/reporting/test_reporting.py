@@ -18,8 +18,8 @@ from rich.console import Console
 
 import headrace as beam
 from headrace.lowlevel import CheckpointView, Computation
-from headrace.lowlevel.metric import ENGINE, TypedMetricName
-from headrace.lowlevel.metric_cells import CounterCell
+from headrace.lowlevel.metric import ENGINE, TypedMetricName, report
+from headrace.lowlevel.metric_cells import Bucket, CounterCell
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.metrics import Metrics
 from headrace.options.pipeline_options import PipelineOptions
@@ -164,6 +164,60 @@ def test_prometheus_is_told_steps_phases_and_what_users_count() -> None:
         'headrace_epoch_seconds{phase="commit"}',
     ):
         assert line in text
+
+
+class Measured(beam.DoFn):
+    """Metrics of every kind."""
+
+    def process(self, number):
+        Metrics.distribution("mine", "sizes").update(number)
+        Metrics.string_set("mine", "names").add(str(number % 3))
+        # As the adapter for metrics of Beam's own classes reports them.
+        report(TypedMetricName("bounded_trie", "mine", "paths"), [str(number % 2)])
+        report(TypedMetricName("histogram", "mine", "widths"), Bucket(0, 2, 3, min(number // 2, 3)))
+        yield number
+
+
+def test_every_metric_of_users_and_the_latency_of_records_is_told() -> None:
+    registry, reader, last = CollectorRegistry(), InMemoryMetricReader(), list[EpochProgress]()
+    telemetry = OpenTelemetryReporter(MeterProvider([reader]).get_meter("test"))
+    reporters = Reporters(PrometheusReporter(registry=registry), telemetry)
+
+    def progress(epoch: EpochProgress) -> None:
+        last.append(epoch)
+        reporters(epoch)
+
+    options = PipelineOptions(["--max_records_per_epoch=4"], progress=progress)
+    with beam.Pipeline("LocalRunner", options) as pipeline:
+        _ = pipeline | "Numbers" >> beam.Create(range(10)) | "Measure" >> beam.ParDo(Measured()) | beam.Map(str)
+    text = generate_latest(registry).decode()
+    label = 'namespace="mine",step="Measure"'
+    for line in (
+        f'headrace_user_distribution_min{{name="sizes",{label}}} 0.0',
+        f'headrace_user_distribution_max{{name="sizes",{label}}} 9.0',
+        f'headrace_user_string_set_size{{name="names",{label}}} 3.0',
+        f'headrace_user_trie_size{{name="paths",{label}}} 2.0',
+        f'headrace_user_histogram_bucket{{le="4.0",name="widths",{label}}} 4.0',
+        f'headrace_user_histogram_bucket{{le="+Inf",name="widths",{label}}} 10.0',
+        'headrace_record_latency_seconds_bucket{le="+Inf",step="Numbers"} 10.0',
+        'headrace_record_latency_seconds_count{step="Numbers"} 10.0',
+        "# TYPE headrace_record_latency_seconds histogram",
+    ):
+        assert line in text, text
+    measured = last[-1].latencies["Numbers"]
+    assert sum(measured.counts) == 10
+    assert 0 < measured.sum <= 10 * sum(epoch.seconds for epoch in last)
+    data = reader.get_metrics_data()
+    assert data is not None
+    found = {
+        (metric.name, point.attributes.get("le")): point.value
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics
+        for point in metric.data.data_points
+    }
+    assert found["headrace.record_latency.bucket", "+Inf"] == found["headrace.record_latency.count", None] == 10
+    assert found["headrace.record_latency.sum", None] == measured.sum
+    assert found["headrace.user_histogram.bucket", "4.0"] == 4
+    assert found["headrace.user_distribution_max", None] == 9
 
 
 class Refuses(Computation):
