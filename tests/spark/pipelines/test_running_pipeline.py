@@ -18,7 +18,8 @@ def test_stopped_started_again_and_drained(spark: SparkSession, tmp_path) -> Non
     when(lambda: running.counters.get("Sum", {}).get("records", 0) > 3)
     running.stop()
     assert (running.wait(60), running.state, sums()) == (True, PipelineState.STOPPED, [])
-    committed = running.epochs
+    committed, records = running.epochs, running.counters["Sum"]["records"]
+    assert sum(running.progress.latencies["Ticks/Read"].counts) == records
     pipeline, sums = endless(tmp_path, SparkRunner(spark, intervals=2))
     running = pipeline.start()
     when(lambda: running.epochs > committed + 2)
