@@ -25,13 +25,15 @@ from typing import cast
 from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.lowlevel.time import MAX_TIMESTAMP, Timestamp
 from headrace.lowlevel.topology.computation import BundleComputation, Context
 from headrace.lowlevel.topology.timer import Timer
 from headrace.sdk.functions.changelog import Change, ChangeKind, retracts
 from headrace.sdk.functions.kept_rows import NEVER, KeptRow, KeptRows, Outlook
 from headrace.sdk.functions.matched import Matched
+from headrace.sdk.model.late_element import LateElement
 from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS
+from headrace.sdk.windows import GlobalWindow
 
 _LEFT, _RIGHT = 0, 1
 _CELLS = 32
@@ -60,6 +62,9 @@ class JoinPlan:
     """Whether a result comes out before late rows that may change it, to be retracted then."""
     takes_back: tuple[bool, bool]
     """Whether the left rows may be retracted, and whether the right rows may."""
+    late: str | None = None
+    """The stream of the rows that are dropped as late: `LateElement`s, in `Change`s if rows may be retracted. None if
+    they are only counted."""
 
     @property
     def keeps(self) -> tuple[bool, bool]:
@@ -168,7 +173,7 @@ class KeyJoin(ABC):
     def take(self, side: int, takes_back: bool, element: object, time: int) -> None:
         """Process a row or a retraction."""
         if is_closed(self.closes(time), self._watermark):
-            self.context.drop_late()
+            self._drop(element, time, takes_back)
         elif not self.plan.keeps[side] and cast("tuple[object, object]", self.context.key)[0] is not None:
             # The key of a row with a None in its fields has the number of its side there, and no partner.
             return
@@ -176,6 +181,17 @@ class KeyJoin(ABC):
             self.arrive(side, KeptRow(time, element, time if time >= self._watermark else self.closes(time) - 1))
         elif not self.take_back(side, element, time):
             self._overtaking.append((side, element, time))
+
+    def _drop(self, element: object, time: int, takes_back: bool) -> None:
+        self.context.drop_late()
+        if self.plan.late is not None:
+            _, key = cast("tuple[object, object]", self.context.key)
+            late: object = LateElement(
+                key, element, GlobalWindow(), Timestamp(micros=time), Timestamp(micros=self._watermark)
+            )
+            if any(self.plan.takes_back):
+                late = Change(ChangeKind.DELETE if takes_back else ChangeKind.INSERT, late)
+            self.context.produce(self.plan.late, late, time)
 
     def take_back(self, side: int, element: object, time: int) -> bool:
         """Remove the newest equal row up to a time, if rows of its time are still taken; False if there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import cast
 
@@ -16,7 +17,8 @@ from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.functions.matched import Matched
 from headrace.sdk.functions.time_joins import AsOfJoin, IntervalJoin, JoinPlan, TimeJoin
 from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import Collection
+from headrace.sdk.graph.pvalue import Collection, PCollection
+from headrace.sdk.model.late_element import LateElement
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.row import Row
 from headrace.sdk.transforms.core.low_level import RunComputation
@@ -26,6 +28,7 @@ from headrace.sdk.transforms.schemas.fields import Field
 from headrace.sdk.transforms.util.changelog import may_retract
 from headrace.sdk.transforms.util.co_group_by_key import CoGroupByKey, GroupsToJoin, tagged
 from headrace.sdk.triggers import AccumulationMode
+from headrace.sdk.windows import GlobalWindows
 
 _KINDS = {"inner": (False, False), "left": (True, False), "right": (False, True), "outer": (True, True)}
 """Kind of join -> whether left elements without a partner are kept, and whether right ones are."""
@@ -87,10 +90,19 @@ class Join(PTransform[Collection, Collection]):
         pairs = [(field, field) if isinstance(field, str) else field for field in fields]
         self._right, self._how, self._names = right, how, names
         self._left_fields, self._right_fields = (tuple(name for name, _ in pairs), tuple(name for _, name in pairs))
+        self._tells_late = False
         self._within = None if within is None else _within(within)
         self._as_of = None if as_of is None or as_of is False else _as_of(as_of, how)
         if self._within and self._as_of:
             raise ValueError("a Join has both within and as_of, which are two joins by time; leave one of them out")
+
+    def with_late_data(self) -> PTransform[Collection, tuple[Collection, PCollection[LateElement]]]:
+        """See `PTransform`; late elements of a join by time have the tuple of fields as key, in the global window."""
+        if self._within is None and self._as_of is None:
+            return super().with_late_data()
+        clone = copy(self)
+        clone._tells_late = True
+        return cast("PTransform[Collection, tuple[Collection, PCollection[LateElement]]]", clone)
 
     def expand(self, inputs: Collection) -> Collection:
         """A collection of rows: in the windows of both inputs, or by time."""
@@ -109,16 +121,23 @@ class Join(PTransform[Collection, Collection]):
         retracts = windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING
         may_be_wrong = bool(self._as_of) or matched.keep_left or matched.keep_right
         takes_back = may_retract(inputs), may_retract(self._right)
-        stream = f"{inputs.pipeline.current_label}/Joined"
-        plan = JoinPlan(matched, stream, lateness, retracts and lateness > 0 and may_be_wrong, takes_back)
+        early = retracts and lateness > 0 and may_be_wrong
+        stream, late = (f"{inputs.pipeline.current_label}/{name}" for name in ("Joined", "Dropped"))
+        plan = JoinPlan(matched, stream, lateness, early, takes_back, late if self._tells_late else None)
         sides = [
             pairs | f"Mark{side}" >> ParDo(_MarkRetractions(side)) if takes_back[side] else tagged(pairs, side)
             for side, pairs in enumerate(keyed)
         ]
-        joined = cast(Collection, sides | "ByTime" >> RunComputation(self._computation(plan), JoinKeyOf(), stream))
+        streams = [stream, late] if self._tells_late else [stream]
+        outputs = sides | "ByTime" >> RunComputation(self._computation(plan), JoinKeyOf(), streams)
+        joined, *dropped = (cast("dict[str, Collection]", outputs)[each] for each in streams)
         if plan.changes:
             joined = joined | "Retractions" >> ParDo(FromChanges())
-        return joined | "Windows" >> WindowInto(replace(windowing, allowed_lateness_us=lateness))
+        rows = joined | "Windows" >> WindowInto(replace(windowing, allowed_lateness_us=lateness))
+        if not dropped:
+            return rows
+        told = dropped[0] | "Late changes" >> ParDo(FromChanges()) if any(takes_back) else dropped[0]
+        return cast(Collection, (rows, told | "Late" >> WindowInto(GlobalWindows())))
 
     def _computation(self, plan: JoinPlan) -> TimeJoin:
         if self._within is not None:

@@ -15,8 +15,8 @@ from headrace.runners.local import LocalRunner
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.schemas import Join
 from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
-from headrace.transforms.window import FixedWindows, TimestampedValue
-from headrace.utils.timestamp import Duration
+from headrace.transforms.window import FixedWindows, GlobalWindow, TimestampedValue
+from headrace.utils.timestamp import Duration, Timestamp
 from tests.unit.collected import collect
 
 RETRACTING = AccumulationMode.ACCUMULATING_AND_RETRACTING
@@ -143,6 +143,33 @@ def test_late_rows_are_dropped_and_counted():
     played = Played(events, beam.WindowInto(FixedWindows(60)), "inner", within=(0, 100))
     assert played.changes == ["+(10, 50) in 0"]
     assert played.counters["Join/ByTime"]["dropped_late"] == 1
+
+
+@pytest.mark.parametrize("takes_back", [False, True])
+@pytest.mark.parametrize("by", [{"within": (0, 100)}, {"as_of": True}])
+def test_late_rows_are_an_output(by, takes_back):
+    right = [at(49), at(50)]
+    events = (
+        TestStream()
+        .add_elements([at(10)], tag="left")
+        .advance_watermark_to(50, tag="left")
+        .advance_watermark_to(50, tag="right")
+        .add_elements(
+            [TimestampedValue(("+", it.value), it.timestamp) for it in right] if takes_back else right, tag="right"
+        )
+        .advance_watermark_to_infinity(tag="left")
+        .advance_watermark_to_infinity(tag="right")
+    )
+
+    def build(pipeline):
+        streams = pipeline | events
+        rights = streams["right"] | beam.FromChangelog() if takes_back else streams["right"]
+        _, late = streams["left"] | Join(rights, "k", **by).with_late_data()
+        return late | beam.ToChangelog() | beam.Map(lambda it: (str(it.kind), *it.value))
+
+    assert collect(build) == [
+        (("+", ("a",), beam.Row(k="a", id=49), GlobalWindow(), Timestamp(49), Timestamp(50)), 49_000_000)
+    ]
 
 
 LATE_PARTNER = (
