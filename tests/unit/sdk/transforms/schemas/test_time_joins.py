@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from datetime import timedelta
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import headrace as beam
@@ -63,6 +66,49 @@ def test_kinds_of_join():
 
 def test_fields_of_other_names():
     assert joined([("a", 1)], [("a", 2)], on=[("k", "other")], within=(0, 1)) == Counter([(1, 2, 2)])
+
+
+@pytest.mark.parametrize(
+    ("names", "values"), [(["k"], "text"), (["n"], "numbers"), (["k", "n"], "both"), (["f"], "floats")]
+)
+@pytest.mark.parametrize("by", [{"within": (30, 60)}, {"as_of": True}])
+def test_keys_in_columns_meet_keys_of_values(tmp_path, names, values, by):
+    """Rows of Parquet come as columns, whose keys are encoded apart."""
+    rng = random.Random(values)
+    tables = [
+        [
+            {
+                "k": rng.choice(["a", "é", None]),
+                "n": rng.choice([1, 2, None]),
+                "f": rng.choice([0.5, 1.0]),
+                "id": number,
+            }
+            for number in range(60)
+        ]
+        for _ in range(2)
+    ]
+
+    def build(read):
+        def both(pipeline):
+            left, right = (read(pipeline, side, rows) for side, rows in enumerate(tables))
+            joined = left | Join(right, names, "left", **by)
+            return joined | beam.Map(lambda row: (row.left["id"], row.right and row.right["id"]))
+
+        return Counter(collect(both))
+
+    def from_values(pipeline, side, rows):
+        return pipeline | f"Rows{side}" >> beam.Create([TimestampedValue(row, 7 * row["id"]) for row in rows])
+
+    def from_columns(pipeline, side, rows):
+        file = tmp_path / f"{side}.parquet"
+        times = pa.array([7_000_000 * row["id"] for row in rows], pa.timestamp("us", "UTC"))
+        pq.write_table(pa.Table.from_pylist(rows).append_column("at", times), file)
+        return pipeline | f"Read{side}" >> beam.io.ReadFromParquet(str(file), timestamp="at")
+
+    expected = build(from_values)
+    assert sum(row[1] is not None for row, _ in expected) > 20
+    assert build(from_columns) == expected
+    assert build(lambda *each: (from_columns if each[1] else from_values)(*each)) == expected
 
 
 def test_newest_row_at_a_time():
