@@ -140,6 +140,12 @@ class DebeziumChanges(DoFn):
             what = f"the operation {envelope['op']!r:.80} of {envelope!r:.200}"
             raise ValueError(f"{what} is none of {known}; leave it out before")
         before, after = envelope.get("before"), envelope.get("after")
+        for row in (before, after):
+            if row is not None and not isinstance(row, Mapping):
+                raise ValueError(
+                    f"{row!r:.200} is no row with named columns, as the connectors of relational databases write them; "
+                    "make RowChanges of such records yourself, for FromRowChanges"
+                )
         if before is None and after is None and operation is RowOperation.DELETE:
             before = key
         unchanged = [name for name, value in (after or {}).items() if value in _UNAVAILABLE]

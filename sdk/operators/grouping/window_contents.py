@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol, cast
 
 from headrace.lowlevel.class_lookup import dumps, loads
+from headrace.lowlevel.coders.coder import encode_key
+from headrace.lowlevel.errors import KeyEncodingError
 from headrace.lowlevel.topology.computation import Context
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.functions.changelog import retracts
@@ -275,14 +277,35 @@ def matched(values: Sequence[object], removed: Sequence[object]) -> tuple[list[i
         return stay, list(to_remove.elements())
     except TypeError:
         # Some values are not hashable.
-        missing, gone = [], set[int]()
-        for target in removed:
-            index = next((at for at, value in enumerate(values) if at not in gone and retracts(target, value)), None)
-            if index is None:
-                missing.append(target)
-            else:
-                gone.add(index)
-        return [at for at in range(len(values)) if at not in gone], missing
+        return _matched_unhashable(values, removed)
+
+
+def _matched_unhashable(values: Sequence[object], removed: Sequence[object]) -> tuple[list[int], list[object]]:
+    """Do what `matched` does: by codes, which equal values mostly have in common, then one by one."""
+    at_code: dict[bytes, list[int]] = {}
+    for at, value in enumerate(values):
+        if (code := _code(value)) is not None:
+            at_code.setdefault(code, []).append(at)
+    gone, rest, missing = set[int](), list[object](), list[object]()
+    for target in removed:
+        if (code := _code(target)) is not None and (found := at_code.get(code)):
+            gone.add(found.pop(0))
+        else:
+            rest.append(target)
+    for target in rest:
+        index = next((at for at, value in enumerate(values) if at not in gone and retracts(target, value)), None)
+        if index is None:
+            missing.append(target)
+        else:
+            gone.add(index)
+    return [at for at in range(len(values)) if at not in gone], missing
+
+
+def _code(value: object) -> bytes | None:
+    try:
+        return encode_key(value)
+    except KeyEncodingError:
+        return None
 
 
 def _remove(to_remove: Counter[object], value: object) -> bool:

@@ -16,6 +16,7 @@ from headrace.sdk.combinefns.numeric import CountCombineFn, SumFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS, PaneInfo, PaneInfoTiming
 from headrace.sdk.operators.grouping.grouping import Grouping
+from headrace.sdk.operators.grouping.window_contents import matched
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, Always, Repeatedly, Trigger
 from headrace.sdk.windows import BoundedWindow, FixedWindows, IntervalWindow, Sessions, WindowFn
 from headrace.sdk.windows.windowing import Windowing
@@ -266,3 +267,18 @@ def test_what_waits_in_vain_goes_with_its_window(window_fn: WindowFn, combine: A
     harness.advance(MAX_TIMESTAMP)
     assert not any(harness.stored().values()), f"still stored: {harness.stored()}"
     assert harness.counters.get(UNMATCHED_RETRACTIONS, 0) == len(window_fn.assign_all([5 * SECOND], [1])[0])
+
+
+@given(
+    st.lists(st.sampled_from([1, 1.0, True, None, "a"]).flatmap(lambda each: st.sampled_from([{"v": each}, each]))),
+    st.lists(st.sampled_from([1, 2, None, "a"]).flatmap(lambda each: st.sampled_from([{"v": each}, each]))),
+)
+def test_each_removed_value_takes_one_equal_value(values: list[object], removed: list[object]) -> None:
+    """Also values that cannot be hashed, and equal ones of several types."""
+    stay, missing = matched(values, removed)
+    gone = [value for at, value in enumerate(values) if at not in stay]
+    left = list(removed)
+    for target in missing:
+        left.remove(target)
+    assert len(left) == len(gone) and all(left.count(value) == gone.count(value) for value in gone)
+    assert not any(values[at] == target for at in stay for target in missing)

@@ -149,6 +149,7 @@ def test_the_time_of_a_commit_or_of_the_record():
         (({"id": 1}, row(1, "oslo")), "is no envelope of Debezium, which has the fields op, before and after"),
         (({"id": 1}, b"{}"), "is no envelope of Debezium"),
         (({"id": 1}, envelope("x")), "the operation 'x' of .* is none of c, u, d, r, t, m"),
+        (({"id": 1}, envelope("c", None, '{"_id": 1}')), "is no row with named columns"),
         (7, "7 is no record; give pairs of key and value"),
     ],
 )
