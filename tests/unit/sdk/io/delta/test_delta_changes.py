@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import headrace as beam
 from headrace import RowChange, RowOperation
-from headrace.io.delta import DeltaError, ReadFromDelta
+from headrace.io.delta import DeltaError, ReadFromDelta, WriteToDelta
 from headrace.lowlevel import CallSink
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
@@ -246,6 +246,31 @@ class TestStream:
         for row in pa.table(DeltaTable(place).to_pyarrow_table()).to_pylist():
             expected[row["shop"]] += row["amount"]
         assert +net == Counter(dict.fromkeys(expected.items(), 1))
+
+    @pytest.mark.parametrize("step", ["commit", "deliver", "delivered"])
+    def test_from_table_to_table_by_key_whenever_the_driver_dies(self, tmp_path, step):
+        place, out, rng = tmp_path / "table", tmp_path / "out", random.Random(f"table {step}")
+        orders(place, FEED)
+        for _ in range(8):
+            change_at_random(place, rng)
+        merged(DeltaTable(place), id=[1, 8], shop=["a", "b"], amount=[5, 6])
+        totals = pa.schema([pa.field("shop", pa.string(), False), ("amount", pa.int64())])
+
+        def run(scheduler):
+            options = PipelineOptions([f"--checkpoint={tmp_path}/checkpoint"])
+            with beam.Pipeline(LocalRunner(scheduler=scheduler), options) as pipeline:
+                windowed = pipeline | ReadFromDelta(place, 0, changes=True) | beam.FromRowChanges(key="id") | EAGER
+                sums = windowed | beam.Map(lambda row: (row["shop"], row["amount"])) | beam.CombinePerKey(sum)
+                _ = sums | beam.ToChangelog() | WriteToDelta(out, totals, mode="changelog", keys=["shop"])
+
+        with pytest.raises(Crash):
+            run(CrashAt(step))
+        run(OneByOne())
+        expected = Counter()
+        for row in pa.table(DeltaTable(place).to_pyarrow_table()).to_pylist():
+            expected[row["shop"]] += row["amount"]
+        found = pa.table(DeltaTable(out).to_pyarrow_table()).to_pylist()
+        assert sorted((row["shop"], row["amount"]) for row in found) == sorted(expected.items())
 
 
 EAGER = beam.WindowInto(
