@@ -90,6 +90,8 @@ class Worker:
 
     def run(self, bundle: Bundle) -> Commit:
         """Process the bundle. Raises `StepError` if user code raises."""
+        if (at_end := self._node.at_end) is not None and bundle.watermark >= MAX_TIMESTAMP:
+            self._emit = _changing(self._emit, at_end)
         if isinstance(self._computation, IntervalComputation):
             return self._run_interval(self._computation, bundle)
         self._records = self._fired = 0
@@ -276,6 +278,11 @@ class Worker:
                 changed.append(mark)
                 break
         return min(changed, default=None)
+
+
+def _changing(emit: Emit, change: Callable[[Batch], Batch]) -> Emit:
+    """An `emit` that changes each batch."""
+    return lambda stream, batch: emit(stream, change(batch))
 
 
 def _record_runner(node: Keyed) -> Callable[[KeyContext, KeyRecords], None]:

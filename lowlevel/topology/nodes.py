@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
 from headrace.lowlevel.injectors.injector import Injector
-from headrace.lowlevel.records.record import KeyExtractor
+from headrace.lowlevel.records.record import Batch, KeyExtractor
 from headrace.lowlevel.sinks.sink import Sink
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.topology.computation import Computation, InlineComputation
@@ -34,6 +34,9 @@ class Keyed:
     """Percentage of recent records that the input low watermark waits for; None for all."""
     key_encoding: str | None = None
     """Name of the coder with which keys of another SDK are encoded; None if keys are as the program has them."""
+
+    at_end: Callable[[Batch], Batch] | None = None
+    """What becomes of its productions in bundles in which its low watermark is at the end of time."""
 
     @property
     def step(self) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.injectors.injector import INJECTOR_HOOKS, BaseInjector, Injector
-from headrace.lowlevel.records.record import KeyExtractor
+from headrace.lowlevel.records.record import Batch, KeyExtractor
 from headrace.lowlevel.sinks.sink import SINK_HOOKS, SINK_PROTOCOLS, Sink
 from headrace.lowlevel.topology.computation import (
     BundleComputation,
@@ -86,6 +86,7 @@ class Topology:
         aside: Iterable[str] = (),
         watermark_percentile: float | None = None,
         key_encoding: str | None = None,
+        at_end: Callable[[Batch], Batch] | None = None,
     ) -> None:
         """Add a keyed computation.
 
@@ -102,6 +103,8 @@ class Topology:
                 the holds in the slowest 1 % of its senders' key intervals. Records behind it are late for this
                 computation and those after it; other consumers of the same streams keep the strict low watermark.
             key_encoding: Name of the coder with which the program has encoded the keys; a restart must have the same.
+            at_end: Makes of each batch of productions another one, in bundles in which the low watermark is at the end
+                of time.
 
         Raises:
             TopologyError: An argument does not fit, or the name is in use.
@@ -116,6 +119,7 @@ class Topology:
             *(name, computation, dict(inputs), streams, formats, self.key_coder.of_step(), dead_letters, aside_streams),
             watermark_percentile,
             key_encoding,
+            at_end,
         )
 
     def inline(

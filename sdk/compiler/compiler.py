@@ -46,6 +46,7 @@ from headrace.sdk.model.element_form import ElementForm, GroupingInputForm, plai
 from headrace.sdk.model.late_element import LATE_DATA
 from headrace.sdk.operators.fusion.stage import Stage
 from headrace.sdk.operators.fusion.stage_plan import Exit, StagePlan, WindowStep
+from headrace.sdk.operators.grouping.drain_mark import DrainMark
 from headrace.sdk.operators.grouping.reshuffle import Route, Scatter, Shuffle
 from headrace.sdk.operators.splittable.splittable_par_do import SplittableParDo, SplittablePlan
 from headrace.sdk.operators.splittable.work_item import InitialSplitting, SplittingPlan
@@ -352,9 +353,14 @@ class _Compiler:
             self._joined[step.outputs[None]] = joining[-1].outputs[None]
         self._of_groupings.append(strategy.of_step(label))
         plan = GroupingPlan(
-            transform, label, windowing, combine, fanout, takes_back, strategy, made, joining=joining or ()
+            *(transform, label, windowing, combine, fanout, takes_back, strategy, made, self._is_drained(step)),
+            joining=joining or (),
         )
         add_grouping(self._topology, plan, streams)
+
+    def _is_drained(self, step: Step) -> bool:
+        """Whether the input of a step ends by a drain, which fires what would have waited longer."""
+        return self._drains and not self._graph.inputs(step)[0].is_bounded
 
     def _shuffle(self, step: Step, transform: Shuffling) -> None:
         entry, stream = self._exit_to(step, 0), self._stream(step.outputs[None])
@@ -379,12 +385,17 @@ class _Compiler:
         self._send_late(step, forms)
         outputs, given = self._read_outputs(step), self._graph.inputs(step)[0]
         par_do, windowing = par_do_of(step), given.windowing
+        is_drained = self._is_drained(step)
         plan = StatefulPlan(
-            step.full_label, par_do.fn, par_do.arguments, state, windowing, forms, outputs, given.is_bounded
+            *(step.full_label, par_do.fn, par_do.arguments, state, windowing, forms, outputs, given.is_bounded),
+            is_drained,
         )
         inputs, streams = dict.fromkeys(forms, key_of), list(outputs.values())
         encoding = par_do.key_encoding
-        self._topology.computation(step.full_label, StatefulParDo(plan), inputs, streams, key_encoding=encoding)
+        at_end = DrainMark() if is_drained else None
+        self._topology.computation(
+            step.full_label, StatefulParDo(plan), inputs, streams, key_encoding=encoding, at_end=at_end
+        )
 
     def _read_outputs(self, step: Step) -> dict[str | None, str]:
         """Tag -> stream, for the outputs of a step that something reads."""

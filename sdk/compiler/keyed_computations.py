@@ -24,6 +24,7 @@ from headrace.sdk.operators.combining.aggregates import reducers_of
 from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine
 from headrace.sdk.operators.combining.hot_key_fanout import Shards, Spread
 from headrace.sdk.operators.combining.session_lifting import SessionLifting
+from headrace.sdk.operators.grouping.drain_mark import DrainMark
 from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.operators.grouping.late_data import LateData
 from headrace.sdk.operators.side_inputs.gate import Gate, SideArgument
@@ -64,6 +65,8 @@ class GroupingPlan:
     """What `grouping_strategy` has chosen."""
     made: Assembled | Matched | None = None
     """What is made of the groups, if the step is part of a `CoGroupByKey` or `Join`."""
+    is_drained: bool = False
+    """Whether the input ends by a drain."""
     joining: Sequence[Step] = ()
     """The steps behind the grouping whose work a `ColumnCoGroup` or `ColumnJoin` does, too."""
 
@@ -82,6 +85,7 @@ def add_grouping(topology: Topology, plan: GroupingPlan, streams: Streams) -> No
         [plan.label],
         watermark_percentile=plan.transform.watermark_percentile,
         key_encoding=plan.transform.key_encoding,
+        at_end=DrainMark() if plan.is_drained else None,
     )
 
 

@@ -23,6 +23,7 @@ class Given(Enum):
     TIMESTAMP = "TimestampParam"
     WINDOW = "WindowParam"
     PANE = "PaneInfoParam"
+    CAUSED_BY_DRAIN = "CausedByDrainParam"
     WINDOWED_VALUE = "WindowedValueParam"
     DYNAMIC_TIMER_TAG = "DynamicTimerTagParam"
     BUNDLE_FINALIZER = "BundleFinalizerParam"

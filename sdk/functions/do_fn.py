@@ -56,6 +56,8 @@ class DoFn(WithTypeHints):
     """The element's window, of whatever kind. An element in several windows is processed once for each."""
     PaneInfoParam = cast(PaneInfo, Given.PANE)
     """The pane that the element came with."""
+    CausedByDrainParam = cast(bool, Given.CAUSED_BY_DRAIN)
+    """Whether a drain has caused the element, or in a method with `on_timer` fired the timer, before its time."""
     WindowedValueParam = cast(WindowedValue, Given.WINDOWED_VALUE)
     """Element, timestamp, windows and pane as one."""
     DynamicTimerTagParam = cast(str, Given.DYNAMIC_TIMER_TAG)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from headrace.lowlevel.stored_names import stored_as
@@ -63,6 +63,9 @@ class PaneInfo:
     """Number of earlier panes of the window that were not EARLY; -1 if this pane is EARLY."""
     is_retraction: bool = False
     """Whether the element retracts the earlier pane with the same index."""
+    caused_by_drain: bool = field(default=False, init=False)
+    """Whether a drain has fired the pane, or the timer that the element comes from, before its time (Beam's
+    `CausedByDrain`). As a part of a key, a pane has no mark, so that its bytes are those of earlier releases."""
 
 
 UNMATCHED_RETRACTIONS = "unmatched_retractions"
@@ -78,24 +81,27 @@ def pane_info(
     index: int,
     nonspeculative_index: int,
     is_retraction: bool = False,
+    caused_by_drain: bool = False,
 ) -> PaneInfo:
     """A `PaneInfo`; the first 1,000 different ones are cached, so equal arguments give the same object.
 
     >>> pane_info(True, True, PaneInfoTiming.ON_TIME, 0, 0) is pane_info(True, True, PaneInfoTiming.ON_TIME, 0, 0)
     True
     """
-    key = (is_first, is_last, timing, index, nonspeculative_index, is_retraction)
+    key = (is_first, is_last, timing, index, nonspeculative_index, is_retraction, caused_by_drain)
     found = _known.get(key)
     if found is None:
         found = PaneInfo(is_first, is_last, PaneInfoTiming(timing), index, nonspeculative_index, is_retraction)
+        object.__setattr__(found, "caused_by_drain", caused_by_drain)
         if len(_known) < _REMEMBERED:
             _known[key] = found
     return found
 
 
 def _numbers_of(pane: PaneInfo) -> tuple[object, ...]:
-    timing = int(pane.timing)
-    return pane.is_first, pane.is_last, timing, pane.index, pane.nonspeculative_index, pane.is_retraction
+    numbers = pane.is_first, pane.is_last, int(pane.timing), pane.index, pane.nonspeculative_index, pane.is_retraction
+    # Earlier releases read what has six numbers.
+    return (*numbers, True) if pane.caused_by_drain else numbers
 
 
 stored_as("PaneInfo", pane_info, _numbers_of)(PaneInfo)
@@ -126,3 +132,14 @@ def is_retraction(pane: object) -> bool:
 
 PANE_INFO_UNKNOWN = pane_info(True, True, PaneInfoTiming.UNKNOWN, 0, 0)
 """The pane of a value that no trigger fired."""
+
+
+def drained(pane: PaneInfo | None) -> PaneInfo:
+    """The pane of an element that a drain has caused; None is the pane of an element that no trigger fired.
+
+    >>> drained(None).caused_by_drain, drained(drained(None)) is drained(None)
+    (True, True)
+    """
+    own = PANE_INFO_UNKNOWN if pane is None else pane
+    numbers = own.is_first, own.is_last, own.timing, own.index, own.nonspeculative_index
+    return pane_info(*numbers, own.is_retraction, caused_by_drain=True)

@@ -379,6 +379,8 @@ class LoopWriter:
             return window
         if source is Given.PANE:
             return self._pane(element)
+        if source is Given.CAUSED_BY_DRAIN:
+            return f"{self._pane(element)}.caused_by_drain"
         self._bind("timestamp", Timestamp.of_micros)
         if source is Given.TIMESTAMP:
             return "timestamp(t)"

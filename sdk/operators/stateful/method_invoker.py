@@ -25,7 +25,14 @@ from headrace.sdk.operators.stateful.key_window import KeyWindow
 from headrace.sdk.userstate.state_spec import State, StateSpec
 from headrace.sdk.windows import BoundedWindow
 
-_BY_ELEMENT = (Given.ELEMENT, Given.TIMESTAMP, Given.PANE, Given.WINDOWED_VALUE, Given.DYNAMIC_TIMER_TAG)
+_BY_ELEMENT = (
+    Given.ELEMENT,
+    Given.TIMESTAMP,
+    Given.PANE,
+    Given.CAUSED_BY_DRAIN,
+    Given.WINDOWED_VALUE,
+    Given.DYNAMIC_TIMER_TAG,
+)
 
 
 class Call:
@@ -83,18 +90,18 @@ class Call:
                 named[name] = argument_of(source, *given)
         return self.method(*positional, **named) if named else self.method(*positional)
 
-    def on_timer(self, window: KeyWindow, fires_at: int, dynamic_tag: str) -> object:
+    def on_timer(self, window: KeyWindow, fires_at: int, dynamic_tag: str, caused_by_drain: bool = False) -> object:
         """Call the method for a timer; `fires_at` is microseconds UTC."""
         positional = self._same.copy()
         for index, make in self._own:
             positional[index] = make(window)
         for index, source in self._positions:
-            positional[index] = _of_timer(source, fires_at, dynamic_tag)
+            positional[index] = _of_timer(source, fires_at, dynamic_tag, caused_by_drain)
         if not self._same_names:
             return self.method(*positional)
         named = self._filled_names(window)
         for name, source in self._names:
-            named[name] = _of_timer(source, fires_at, dynamic_tag)
+            named[name] = _of_timer(source, fires_at, dynamic_tag, caused_by_drain)
         return self.method(*positional, **named)
 
 
@@ -189,10 +196,14 @@ def argument_of(
     if source is Given.TIMESTAMP:
         return Timestamp.of_micros(timestamp)
     pane = PANE_INFO_UNKNOWN if pane is None else pane
+    if source is Given.CAUSED_BY_DRAIN:
+        return pane.caused_by_drain
     return pane if source is Given.PANE else WindowedValue(element, Timestamp.of_micros(timestamp), windows, pane)
 
 
-def _of_timer(source: Source, fires_at: int, dynamic_tag: str) -> object:
+def _of_timer(source: Source, fires_at: int, dynamic_tag: str, caused_by_drain: bool) -> object:
     if isinstance(source, Converted):
-        return source.convert(_of_timer(source.source, fires_at, dynamic_tag))
+        return source.convert(_of_timer(source.source, fires_at, dynamic_tag, caused_by_drain))
+    if source is Given.CAUSED_BY_DRAIN:
+        return caused_by_drain
     return dynamic_tag if source is Given.DYNAMIC_TIMER_TAG else Timestamp.of_micros(fires_at)

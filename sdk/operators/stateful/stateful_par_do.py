@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 from headrace.lowlevel.records.late_data import is_closed
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named
-from headrace.lowlevel.time import Timestamp
+from headrace.lowlevel.time import MAX_TIMESTAMP, Timestamp
 from headrace.lowlevel.topology.computation import Context
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.lowlevel.user_errors import failed_step
@@ -59,6 +59,8 @@ class StatefulPlan:
     is_bounded: bool
     """Whether the input has an end. If so, real-time timers that wait when their window closes fire then, as nothing
     else comes for what they keep; with endless input they are deleted."""
+    is_drained: bool = False
+    """Whether the input ends by a drain."""
 
 
 @named("StatefulParDo")
@@ -128,6 +130,7 @@ class _LiveFn:
         declared_state, fn = plan.declared_state, plan.fn
         self.fn = fn
         self._label = plan.label
+        self._is_drained = plan.is_drained
         self._fires_rest = plan.is_bounded and plan.declared_state.uses_wall_time
         self._declared_state = declared_state
         self._process = Call(fn.process, plan.arguments)
@@ -299,7 +302,8 @@ class _LiveFn:
     def _call(self, call: Call, window: KeyWindow, timer: Timer, name: str, dynamic_tag: str) -> None:
         window.at = timer.timestamp if timer.hold is None else timer.hold
         try:
-            results = call.on_timer(window, timer.timestamp, dynamic_tag)
+            is_drained = self._is_drained and window.context.watermark >= MAX_TIMESTAMP
+            results = call.on_timer(window, timer.timestamp, dynamic_tag, is_drained)
             if results is not None:
                 self._outputs.take(results, window.at, window.namespace.window, None)
         except Exception as error:
