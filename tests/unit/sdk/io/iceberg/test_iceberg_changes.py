@@ -6,7 +6,10 @@ import random
 from collections import Counter
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table import FileScanTask
 
 import headrace as beam
 from headrace import RowOperation
@@ -14,6 +17,7 @@ from headrace.io.iceberg import IcebergError, ReadFromIceberg
 from headrace.lowlevel import CallSink
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
+from headrace.sdk.io.iceberg.iceberg_changes import IcebergChangesInjector
 from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from headrace.transforms.window import GlobalWindows
 from tests.unit.sdk.io.iceberg.test_iceberg_sink import NAME, Lake
@@ -114,6 +118,32 @@ class TestChanges:
             1_000_000,
             2_000_000,
         ]
+
+    def test_deletes_by_position(self, lake, tmp_path, monkeypatch):
+        """Pyiceberg reads such files, but writes none, so a scan is given one."""
+        lake.table().append(rows((1, "a", 1), (2, "a", 2)))
+        lake.table().append(rows((3, "b", 3)))
+        first = newest(lake)
+        lake.table().delete("id = 3")
+        data = lake.table().scan().plan_files()[0]
+        columns = {"file_path": [data.file.file_path], "pos": pa.array([0], pa.int64())}
+        pq.write_table(pa.table(columns), tmp_path / "deletes.parquet")
+        deletes = DataFile.from_args(
+            content=DataFileContent.POSITION_DELETES,
+            file_path=str(tmp_path / "deletes.parquet"),
+            file_format=FileFormat.PARQUET,
+            record_count=1,
+            file_size_in_bytes=(tmp_path / "deletes.parquet").stat().st_size,
+        )
+        planned = IcebergChangesInjector.files_of
+
+        def with_deletes(self, at, scan):
+            found = planned(self, at, scan)
+            return [FileScanTask(found[0].file, {deletes})] if scan.snapshot_id != first else found
+
+        monkeypatch.setattr(IcebergChangesInjector, "files_of", with_deletes)
+        found = told(reading(lake, first, snapshot=False))
+        assert [each[1:] for each in found] == [("-", 1, "a", 1), ("-", 3, "b", 3)]
 
     def test_arguments_and_tables_without_snapshots(self, lake):
         assert told(reading(lake)) == []
