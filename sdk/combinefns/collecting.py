@@ -16,7 +16,7 @@ from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.coders.key_classes import identity_of
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.combinefns.combine_fn import CombineFn
+from headrace.sdk.combinefns.combine_fn import AbsentValueError, CombineFn
 from headrace.sdk.typehints.consistency import is_whole
 
 T = TypeVar("T")
@@ -59,8 +59,11 @@ class ToListCombineFn(_ListCombineFn[T]):
         return accumulator
 
     def remove_input(self, accumulator: list[T], element: T) -> list[T]:
-        """See `CombineFn`. The time is linear in the number of values."""
-        accumulator.remove(element)
+        """See `CombineFn`. The time is linear in the number of values. Raises `AbsentValueError`."""
+        try:
+            accumulator.remove(element)
+        except ValueError as error:
+            raise AbsentValueError(f"{element!r:.200} is not in the list") from error
         return accumulator
 
 
@@ -70,6 +73,10 @@ class _CountingCombineFn(CombineFn[T, Counter[H], R]):
     def create_accumulator(self) -> Counter[H]:
         """See `CombineFn`."""
         return Counter()
+
+    def is_signed(self) -> bool:
+        """See `CombineFn`."""
+        return True
 
     def merge_accumulators(self, accumulators: Iterable[Counter[H]]) -> Counter[H]:
         """See `CombineFn`."""
@@ -111,7 +118,8 @@ class ToSetCombineFn(_CountingCombineFn[H, H, set[H]]):
 
     def extract_output(self, accumulator: Counter[H]) -> set[H]:
         """See `CombineFn`."""
-        return set(accumulator)
+        # A value that was removed before it came has a count below 0, and then 0.
+        return {value for value, count in accumulator.items() if count > 0}
 
 
 @named("CountDistinctCombineFn")
@@ -137,7 +145,7 @@ class CountDistinctCombineFn(_CountingCombineFn[object, bytes, int]):
 
     def extract_output(self, accumulator: Counter[bytes]) -> int:
         """See `CombineFn`."""
-        return len(accumulator)
+        return sum(count > 0 for count in accumulator.values())
 
 
 @named("ToDictCombineFn")

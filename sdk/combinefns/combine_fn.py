@@ -21,6 +21,10 @@ _KNOWN_CALLABLES: list[tuple[object, Callable[[], object]]] = []
 """Pairs of a built-in function and a maker of its CombineFn; `computes` adds to the list."""
 
 
+class AbsentValueError(ValueError):
+    """A value is removed from an accumulator that does not have it."""
+
+
 class CombineFn(WithTypeHints, Generic[ElementT, AccumulatorT, ResultT]):
     """An associative and commutative function of values, which are combined in any order and in parts.
 
@@ -77,6 +81,13 @@ class CombineFn(WithTypeHints, Generic[ElementT, AccumulatorT, ResultT]):
         """
         remove, add = (_defines(type(self), name) for name in ("remove_input", "add_input"))
         return remove is not CombineFn and issubclass(remove, add)
+
+    def is_signed(self) -> bool:
+        """Whether `remove_input` may be called for a value before `add_input`, as for sums: then no order matters.
+
+        For other combiners a retraction that comes before its value waits for it.
+        """
+        return False
 
     def merge_accumulators(self, accumulators: Iterable[AccumulatorT]) -> AccumulatorT:
         """One accumulator with the values of all accumulators."""
@@ -272,6 +283,10 @@ class CurriedCombineFn(CombineFn[object, object, object]):
     def is_invertible(self) -> bool:
         """See `CombineFn`."""
         return self.inner.is_invertible()
+
+    def is_signed(self) -> bool:
+        """See `CombineFn`."""
+        return self.inner.is_signed()
 
     def merge_accumulators(self, accumulators: Iterable[object]) -> object:
         """See `CombineFn`."""

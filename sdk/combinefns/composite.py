@@ -64,6 +64,10 @@ class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[obje
         """Whether all combiners have an inverse."""
         return all(combiner.is_invertible() for combiner in self._combiners)
 
+    def is_signed(self) -> bool:
+        """Whether all combiners take values back before they come."""
+        return all(combiner.is_signed() for combiner in self._combiners)
+
     def merge_accumulators(self, accumulators: Iterable[tuple[object, ...]]) -> tuple[object, ...]:
         """See `CombineFn`."""
         columns = zip(*accumulators, strict=True)

@@ -100,6 +100,10 @@ class SumFn(CombineFn[Number, Number, Number]):
         """See `CombineFn`. An infinite or NaN value cannot be removed: the sum is NaN then."""
         return _without(accumulator, element)
 
+    def is_signed(self) -> bool:
+        """See `CombineFn`."""
+        return True
+
     def merge_accumulators(self, accumulators: Iterable[Number]) -> Number:
         """See `CombineFn`."""
         return _total(0, list(accumulators))
@@ -133,6 +137,10 @@ class CountCombineFn(CombineFn[object, int, int]):
         """See `CombineFn`."""
         return accumulator - 1
 
+    def is_signed(self) -> bool:
+        """See `CombineFn`."""
+        return True
+
     def merge_accumulators(self, accumulators: Iterable[int]) -> int:
         """See `CombineFn`."""
         return sum(accumulators)
@@ -161,6 +169,10 @@ class CountNonNullCombineFn(CombineFn[object, int, int]):
     def remove_input(self, accumulator: int, element: object) -> int:
         """See `CombineFn`."""
         return accumulator - (element is not None)
+
+    def is_signed(self) -> bool:
+        """See `CombineFn`."""
+        return True
 
     def merge_accumulators(self, accumulators: Iterable[int]) -> int:
         """See `CombineFn`."""
@@ -199,6 +211,10 @@ class MeanCombineFn(CombineFn[Number, tuple[Number, int], float]):
         """See `CombineFn`. The result is as exact as that of `SumFn`."""
         total, count = accumulator
         return _without(total, element), count - 1
+
+    def is_signed(self) -> bool:
+        """See `CombineFn`."""
+        return True
 
     def merge_accumulators(self, accumulators: Iterable[tuple[Number, int]]) -> tuple[Number, int]:
         """See `CombineFn`."""
@@ -314,6 +330,10 @@ class _VotesFn(CombineFn[object, int, bool]):
     def remove_input(self, accumulator: int, element: object) -> int:
         """See `CombineFn`."""
         return accumulator - (bool(element) is self._settles)
+
+    def is_signed(self) -> bool:
+        """See `CombineFn`."""
+        return True
 
     def merge_accumulators(self, accumulators: Iterable[int]) -> int:
         """See `CombineFn`."""

@@ -86,6 +86,10 @@ class _DispersionFn(CombineFn[object, Moments, float]):
         value = _exact(element)
         return count - 1, _sum([total, -value]), _sum([squares, *(-part for part in _squared(value))])
 
+    def is_signed(self) -> bool:
+        """See `CombineFn`."""
+        return True
+
     def merge_accumulators(self, accumulators: Iterable[Moments]) -> Moments:
         """See `CombineFn`."""
         counts, totals, squares = zip(*accumulators, strict=True)
@@ -135,7 +139,9 @@ class StandardDeviationFn(_DispersionFn):
 
     def extract_output(self, accumulator: Moments) -> float:
         """See `CombineFn`."""
-        return math.sqrt(super().extract_output(accumulator))
+        variance = super().extract_output(accumulator)
+        # Values that were removed before they came may leave a variance below 0 until they come.
+        return math.nan if variance < 0 else math.sqrt(variance)
 
 
 def _exact(value: object) -> Exact:

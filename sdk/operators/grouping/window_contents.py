@@ -10,7 +10,7 @@ from headrace.lowlevel.class_lookup import dumps, loads
 from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.errors import KeyEncodingError
 from headrace.lowlevel.topology.computation import Context
-from headrace.sdk.combinefns.combine_fn import AnyCombineFn
+from headrace.sdk.combinefns.combine_fn import AbsentValueError, AnyCombineFn
 from headrace.sdk.functions.changelog import retracts
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
 
@@ -52,10 +52,9 @@ class Reduction:
     """Holds one accumulator."""
 
     kind = "an accumulator"
-    is_signed = True
 
     def __init__(self, combine: AnyCombineFn) -> None:
-        self._combine = combine
+        self._combine, self.is_signed = combine, combine.is_signed()
 
     def add(self, state: WindowState, items: list[object]) -> None:
         """See `Contents`."""
@@ -68,10 +67,19 @@ class Reduction:
     def remove(self, state: WindowState, items: list[object], context: Context) -> list[object]:
         """See `Contents`."""
         content = self._combine.create_accumulator() if state.content is EMPTY else state.own_content()
+        missing: list[object] = []
+        removable = len(items) if self.is_signed else max(0, state.live)
         for item in items:
-            content = self._combine.remove_input(content, item)
+            if not removable:
+                missing.append(item)
+                continue
+            try:
+                content = self._combine.remove_input(content, item)
+                removable -= 1
+            except AbsentValueError:
+                missing.append(item)
         state.hold_content(content)
-        return []
+        return missing
 
     def merge(self, target: WindowState, parts: Sequence[WindowState]) -> None:
         """See `Contents`."""

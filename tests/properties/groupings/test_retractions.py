@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
+from headrace.sdk.combinefns.collecting import ToListCombineFn, ToSetCombineFn
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CallableCombineFn
-from headrace.sdk.combinefns.numeric import CountCombineFn, SumFn
+from headrace.sdk.combinefns.composite import SingleInputTupleCombineFn
+from headrace.sdk.combinefns.numeric import CountCombineFn, MeanCombineFn, SumFn
+from headrace.sdk.combinefns.variance import StandardDeviationFn
 from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS, PaneInfo, PaneInfoTiming
 from headrace.sdk.operators.grouping.grouping import Grouping
@@ -230,7 +233,21 @@ def signed(draw: st.DrawFn) -> tuple[list[list[tuple[bool, int, int]]], list[tup
     return [list(rows[a:b]) for a, b in pairwise([0, *cuts, len(rows)])], left
 
 
-@given(WINDOW_FNS, EAGER, st.sampled_from([None, SumFn(), CallableCombineFn(max)]), signed())
+COMBINERS = st.sampled_from(
+    [
+        None,
+        SumFn(),
+        CallableCombineFn(max),
+        MeanCombineFn(),
+        ToListCombineFn(),
+        ToSetCombineFn(),
+        StandardDeviationFn(),
+        SingleInputTupleCombineFn(SumFn(), StandardDeviationFn()),
+    ]
+)
+
+
+@given(WINDOW_FNS, EAGER, COMBINERS, signed())
 def test_a_retraction_may_come_before_what_it_retracts(
     window_fn: WindowFn, trigger: Trigger, combine: AnyCombineFn | None, rows: object
 ) -> None:
@@ -245,7 +262,7 @@ def test_a_retraction_may_come_before_what_it_retracts(
         harness.advance(MAX_TIMESTAMP)
         net: Counter[Row] = Counter()
         for pane in harness.panes:
-            net[Row(pane.key, pane.window, _plain(pane.value))] += -1 if pane.info.is_retraction else 1
+            net[Row(pane.key, pane.window, str(_plain(pane.value)))] += -1 if pane.info.is_retraction else 1
             assert min(net.values()) >= 0
         ends.append(+net)
         assert not harness.counters.get(UNMATCHED_RETRACTIONS)
