@@ -3,6 +3,7 @@
 from headrace.sdk.transforms.aggregation.combiners import Distinct, RemoveDuplicates
 from headrace.sdk.transforms.aggregation.sort_and_batch import SortAndBatchElements
 from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey
+from headrace.sdk.transforms.util.async_map import AsyncMap
 from headrace.sdk.transforms.util.batch_elements import BatchElements
 from headrace.sdk.transforms.util.co_group_by_key import CoGroupByKey
 from headrace.sdk.transforms.util.conversions import Reify, ToString
@@ -12,6 +13,7 @@ from headrace.sdk.transforms.util.pass_through import LogElements, Tee, WaitOn
 from headrace.sdk.transforms.util.regex import Regex
 
 __all__ = [
+    "AsyncMap",
     "BatchElements",
     "CoGroupByKey",
     "Distinct",

@@ -37,7 +37,7 @@ class WithBundleValues(DoFn):
         self._fn, self._sources = fn, tuple(sources)
         self._values: list[object] = [None] * len(self._sources)
         self._finalizer, self._finalizers = BundleFinalizer(), Finalizers(fn.default_label())
-        self.handles_retractions = fn.handles_retractions
+        self.handles_retractions, self.keeps_order = fn.handles_retractions, fn.keeps_order
         self.strong_productions = fn.strong_productions
         self.outputs_per_window = fn.outputs_per_window
 

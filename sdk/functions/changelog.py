@@ -103,7 +103,9 @@ class RowChange(NamedTuple):
 
 
 class ChangelogFn(DoFn):
-    """A `DoFn` whose outputs leave in the order of its inputs: the deletion of a result before its replacement."""
+    """A `DoFn` between elements and changes: what comes out has no retractions, unless it is a `RetractingFn`."""
+
+    keeps_order = True
 
 
 class RetractingFn(ChangelogFn):

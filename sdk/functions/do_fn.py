@@ -167,6 +167,9 @@ class DoFn(WithTypeHints):
     """Whether outputs become visible with the commit of their epoch only. If False, a sink that they go to gets them at
     once, perhaps repeatedly. Our own addition; the rules are those of `Computation.strong_productions`."""
 
+    keeps_order: bool = False
+    """Whether outputs with windows of their own leave in their order, that of a result before its retraction, whatever
+    windows they have; they take longer then."""
     outputs_per_window: bool = True
     """Whether an output with a timestamp or windows of its own is put out once for each window of its input. False for
     a DoFn that has counted the windows itself."""

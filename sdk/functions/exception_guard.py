@@ -81,9 +81,13 @@ class Guard:
                 self._rules.on_failure(error, element)
             except Exception:
                 _log.warning("on_failure_callback failed for %.200r", element, exc_info=True)
-        metric.report(DEAD_LETTERS, 1)
-        info = (_known_class(type(error)), repr(error), traceback.format_exception(error))
-        return TaggedOutput(self._rules.tag, (element, info))
+        return TaggedOutput(self._rules.tag, bad_element(element, error))
+
+
+def bad_element(element: object, error: Exception) -> tuple[object, ErrorInfo]:
+    """What an output for bad elements has of an element, which is counted among the step's dead letters."""
+    metric.report(DEAD_LETTERS, 1)
+    return element, (_known_class(type(error)), repr(error), traceback.format_exception(error))
 
 
 def _known_class(kind: type[BaseException]) -> type[BaseException]:
@@ -118,7 +122,7 @@ class GuardedDoFn(DoFn):
     def __init__(self, fn: DoFn, rules: GuardRules) -> None:
         self._fn = fn
         self._guard = Guard(fn.process, rules)
-        self.handles_retractions = fn.handles_retractions
+        self.handles_retractions, self.keeps_order = fn.handles_retractions, fn.keeps_order
         self.strong_productions = fn.strong_productions
 
     def __getattr__(self, name: str) -> object:

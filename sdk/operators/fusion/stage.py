@@ -18,7 +18,6 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.lowlevel.user_errors import failed_step, packed
 from headrace.sdk.expressions.expression_tree import COLUMN_EXPRESSION
-from headrace.sdk.functions.changelog import ChangelogFn
 from headrace.sdk.functions.do_fn import ColumnDoFn
 from headrace.sdk.functions.lifecycle import HasLifecycle, RunsPlan, call_hook, last_outputs, start_bundle
 from headrace.sdk.model.element_form import ElementForm, plain_form
@@ -119,7 +118,7 @@ class _LiveStage:
         for tag, value in last_outputs(outputs):
             node = step.outputs.get(tag)
             if node is not None:
-                self._put_windowed(node, value, 1, None)
+                self._put_windowed(node, value, 1, None, step.fn.keeps_order)
 
     # Batches
 
@@ -235,7 +234,7 @@ class _LiveStage:
         if isinstance(result, TimestampedValue):
             self._put_timestamped(node, result, copies, pane if is_retraction(pane) else None)
         elif isinstance(result, WindowedValue):
-            in_order = isinstance(step.fn, ChangelogFn)
+            in_order = step.fn.keeps_order
             self._put_windowed(node, result, copies, pane if is_retraction(pane) and not in_order else None, in_order)
         elif form is ElementForm.PLAIN:
             self.later(node, form)(result, timestamp)
