@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from tests.faults.figures import Collector
 from tests.faults.tally import pytest_runtest_makereport, tally
 from tests.kafkacluster import kafka, topic
 from tests.kafkafaults import faulty
+from tests.other_versions import lacking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 # Of the fault suite, and a broker, for tests everywhere.
 __all__ = ["faulty", "kafka", "pytest_runtest_makereport", "tally", "topic"]
-
-_PYARROW_OF_TABLES = 18
-"""The oldest with which pyiceberg and deltalake work."""
 
 # A test class that several modules make their own says what it compared, too.
 pytest.register_assert_rewrite("tests.article")
@@ -59,12 +56,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests of Delta and Iceberg tables with a pyarrow that is too old for their packages only."""
-    if int(version("pyarrow").partition(".")[0]) >= _PYARROW_OF_TABLES:
-        return
+    """Skip what needs newer packages than those that are here."""
     for item in items:
-        if any(word in item.nodeid.lower() for word in ("iceberg", "delta/", "delta_")):
-            item.add_marker(pytest.mark.skip(reason=f"pyiceberg and deltalake need pyarrow {_PYARROW_OF_TABLES}"))
+        if (reason := lacking(item.nodeid)) is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_sessionstart() -> None:

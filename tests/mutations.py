@@ -82,7 +82,7 @@ MUTATIONS = (
     ),
     Mutation(
         "shuffle: keys are hashed without regard to case",
-        "lowlevel/shuffle/router.py",
+        "lowlevel/shuffle/partition_buffer.py",
         "hashed = (encoded, key_hash_of(encoded))",
         "hashed = (encoded, key_hash_of(encoded.lower()))",
         (f"{_UNIT}/lowlevel/shuffle/test_router.py",),

@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import Any, cast
 from urllib.parse import parse_qsl, quote, unquote
 
+import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.storage.arrow_urls import HADOOP, arrow_filesystem, without_options
@@ -33,6 +34,8 @@ from headrace.lowlevel.storage.places import AzurePlace, Use, understood_place
 
 _AZURE_KEYS = "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_SAS_TOKEN"
 """Variables of obstore with the key of an account, or a signature."""
+_FOR_AZURE = 20, 0
+"""The first release of Arrow whose file system for Azure takes signatures."""
 
 
 def remote_filesystem(url: str, patience: int) -> tuple[fs.FileSystem, str]:
@@ -50,6 +53,11 @@ def remote_filesystem(url: str, patience: int) -> tuple[fs.FileSystem, str]:
     """
     place, options = without_options(url)
     hook, azure = hook_in_use(), AzurePlace.of(place)
+    if azure is not None and _version(pa.__version__) < _FOR_AZURE:
+        raise PlaceError(
+            f"files at {azure.url} need pyarrow {_FOR_AZURE[0]} or newer, and this is {pa.__version__}; install it, or "
+            "read the files at a path at which the platform mounts them"
+        )
     if hook is not None and credentials_of(place, hook) is not None:
         return renewed_filesystem(place, options, hook, patience)
     if azure is not None and not options:
@@ -61,6 +69,10 @@ def remote_filesystem(url: str, patience: int) -> tuple[fs.FileSystem, str]:
         # The default limit is 15 minutes, without a message.
         options += f"{'&' if options else ''}retry_limit_seconds={patience}"
     return arrow_filesystem(place, options)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", text)[:2]))
 
 
 def prefix_of(url: str) -> str:

@@ -93,8 +93,8 @@ def window_bounds(window_fn: WindowFn, times: NDArray[np.int64]) -> tuple[NDArra
     None for window functions other than `GlobalWindows`, `FixedWindows`, `Sessions` and those of `CalendarWindows`, for
     times near the ends of the time scale, and for windows too long for 64 bits.
 
-    >>> window_bounds(FixedWindows(10), np.array([12_000_000]))
-    (array([10000000]), array([20000000]))
+    >>> [bounds.tolist() for bounds in window_bounds(FixedWindows(10), np.array([12_000_000]))]
+    [[10000000], [20000000]]
     """
     if type(window_fn) is GlobalWindows:
         return np.full(len(times), MIN_TIMESTAMP, np.int64), np.full(len(times), END_OF_GLOBAL_WINDOW, np.int64)

@@ -19,6 +19,7 @@ from headrace.sdk.expressions.expression import Expression
 from headrace.sdk.model.panes import pane_info
 from headrace.sdk.windows import IntervalWindow
 from headrace.utils.timestamp import Timestamp
+from tests.arrow import with_column
 from tests.depth import examples
 
 LONG = st.integers(-(2**63), 2**63 - 1)
@@ -461,7 +462,7 @@ def test_the_old_spelling_of_what_the_engine_knows_refuses_a_field_of_its_name(n
     with pytest.deprecated_call(match=rf"col\.{name} is deprecated"):
         old = getattr(col, name)
     new = {"timestamp": event_time}.get(name) or globals()[name]
-    plain, clash = view_of(TABLE, [1, 2, 3]), view_of(TABLE.append_column(name, pa.array([7, 8, 9])), [1, 2, 3])
+    plain, clash = view_of(TABLE, [1, 2, 3]), view_of(with_column(TABLE, name, pa.array([7, 8, 9])), [1, 2, 3])
     for view in (plain, clash):
         assert exact(view.result(shape_of(new().node, view)).values) == exact(one_by_one(new(), view))
     assert exact(one_by_one(old, plain)) == exact(one_by_one(new(), plain))

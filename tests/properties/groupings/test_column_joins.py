@@ -137,11 +137,16 @@ def _written(rng: random.Random, folder: Path, columns: dict[str, tuple[pa.DataT
         table = {"at": pa.array(times, pa.timestamp("us", "UTC"))}
         for name, (kind, values) in columns.items():
             drawn = [None if rng.random() < nulls else rng.choice(values) for _ in range(count)]
-            plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-            table[name] = pa.array(drawn, plain).cast(kind)
+            table[name] = _column(drawn, kind)
         table["id"] = pa.array(range(count), pa.int64())
         pq.write_table(pa.table(table), folder / f"{number}.parquet", row_group_size=7)
     return folder
+
+
+def _column(values: list[object], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(kind):
+        return pa.array(values, kind.value_type).dictionary_encode()
+    return pa.array(values, kind)
 
 
 def _at(rng: random.Random, row: int, count: int, disorder: int) -> datetime.timedelta:
@@ -332,8 +337,7 @@ def test_keys_are_encoded_as_they_are_one_by_one(seed: int) -> None:
     rng = random.Random(seed)
     fields = []
     for kind, values in rng.choices(_KEYS[:6], k=rng.randint(1, 3)):
-        plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-        fields.append(pa.array([rng.choice([*values, None]) for _ in range(6)], plain).cast(kind))
+        fields.append(_column([rng.choice([*values, None]) for _ in range(6)], kind))
     names, added = [str(number) for number in range(len(fields))], list(fields)
     shapes, side = list(map(Single, range(len(fields)))), rng.randint(0, 1)
 

@@ -50,6 +50,7 @@ from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, 
 from headrace.sdk.windows import CalendarWindows, FixedWindows, GlobalWindows, Sessions, SlidingWindows
 from headrace.sdk.windows.slices import is_calendar
 from headrace.sdk.windows.windowing import ClosingBehavior, Windowing
+from tests.arrow import with_column
 from tests.depth import examples
 from tests.harness import Element
 from tests.properties.grouping_strategies import Combining, Step, by_columns, by_key, in_order
@@ -256,7 +257,7 @@ def test_columns_of_all_types_combine_as_their_values_do(
     read = value
     timed = isinstance(combine, (EarliestCombineFn, LatestCombineFn))
     if timed:
-        table = table.append_column("time", pa.array(range(100, 100 + table.num_rows)))
+        table = with_column(table, "time", pa.array(range(100, 100 + table.num_rows)))
         read = pair(value, Instant(table.num_columns - 1))
     if of_tuples is TupleCombineFn:
         combine, read = TupleCombineFn(combine, CountCombineFn(), MaxFn()), Tuple((read, value, value))
