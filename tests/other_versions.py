@@ -23,7 +23,7 @@ NEEDS = (
     Need(
         "pyarrow", (18,), "pyiceberg and deltalake need it", r"(?i)iceberg|delta/|delta_|test_tables_(survive|killed)"
     ),
-    Need("pyarrow", (18,), "pyiceberg needs it", r"test_a_page_is_true\[kafka-to-lakehouse\]"),
+    Need("pyarrow", (18,), "of pyiceberg", r"test_a_page_is_true\[kafka-to-lakehouse\]"),
     Need("pyarrow", (15,), "Parquet's checksums", r"test_damaged_contents.py::test_pages_of_parquet"),
     Need("pyarrow", (20,), "Arrow's files in Azure", r"io/test_remote_filesystems.py"),
     Need("pandas", (2,), "the example and the benchmark count with pandas", r"(examples|benchmarks)/test_flights"),

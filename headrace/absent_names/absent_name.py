@@ -12,7 +12,7 @@ from typing import NoReturn
 from headrace.lowlevel.errors import HeadraceError
 
 _BEAM = "run the program with apache_beam itself on headrace.runners.beam.HeadraceRunner"
-_SERVICE = "call the service in a DoFn, behind BatchElements or GroupIntoBatches, or " + _BEAM
+_SERVICE = "call the service with headrace.AsyncMap, or " + _BEAM
 _SPARK_READS = "read with io.ReadFromSpark and a connector of Spark, and write with io.ForeachEpoch"
 _OTHER_LANGUAGES = "use io.kafka for Kafka, and io.ReadFromSpark for other systems: only transforms in Python run here"
 _SOURCES = "read with a transform of headrace.io, or with an injector of headrace.lowlevel, or " + _BEAM
