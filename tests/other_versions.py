@@ -23,9 +23,10 @@ NEEDS = (
     Need(
         "pyarrow", (18,), "pyiceberg and deltalake need it", r"(?i)iceberg|delta/|delta_|test_tables_(survive|killed)"
     ),
-    Need("pyarrow", (18,), "of pyiceberg", r"test_a_page_is_true\[kafka-to-lakehouse\]"),
+    Need("pyarrow", (18,), "of pyiceberg and deltalake", r"test_a_page_is_true\[(kafka-to-lakehouse|change-streams)\]"),
     Need("pyarrow", (15,), "Parquet's checksums", r"test_damaged_contents.py::test_pages_of_parquet"),
     Need("pyarrow", (20,), "Arrow's files in Azure", r"io/test_remote_filesystems.py"),
+    Need("confluent-kafka", (2, 16), "older clients wait without a word", r"TestOutage::test_the_only_broker_is_away"),
     Need("pandas", (2,), "the example and the benchmark count with pandas", r"(examples|benchmarks)/test_flights"),
     Need(*_BEAM, r"beam/test_renamed_files.py"),
     Need(*_BEAM, r"test_time.py::test_timestamps_of_other_fractions_of_a_second_as_in_beam"),
