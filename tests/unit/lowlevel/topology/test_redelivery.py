@@ -20,6 +20,7 @@ from headrace.lowlevel import (
     TopologyError,
     by_record_id,
 )
+from headrace.lowlevel.time import SECOND
 from headrace.runners.local import LocalRunner
 from headrace.transforms.userstate import ReadModifyWriteStateSpec
 from headrace.transforms.window import FixedWindows, GlobalWindow, Sessions, WindowedValue
@@ -143,3 +144,17 @@ def test_records_without_ids_have_no_key_by_id():
     topology.computation("once", Once("out"), {"in": by_record_id}, ["out"])
     with pytest.raises(StepError, match=r"\('a', 1\) came without an id"):
         LocalRunner().run_topology(topology)
+
+
+@pytest.mark.parametrize("grouping", [beam.CombinePerKey(sum), beam.GroupByKey(), beam.ParDo(Running())])
+def test_late_data_that_come_again_come_once(grouping):
+    injector = ManualInjector(record_ids=True)
+    injector.records(ONE, ids=[b"1"]).watermark(60 * SECOND)
+    injector.records(TWO, THREE, TWO, ids=[b"2", b"3", b"2"]).records(THREE, ids=[b"3"])
+    rows = []
+    with beam.Pipeline(LocalRunner(intervals=4)) as pipeline:
+        pairs = pipeline | "Read" >> Read(injector) | in_minutes()
+        _, late = pairs | grouping.with_late_data()
+        sink = CallSink(lambda epoch, given: rows.extend(value for value, _ in given))
+        _ = late | beam.Map(lambda late: (late.key, late.value)) | "Out" >> beam.io.Write(sink)
+    assert sorted(rows) == [("a", 3), ("b", 2)]
