@@ -20,7 +20,7 @@ from apache_beam.pipeline import AppliedPTransform
 from apache_beam.typehints import typehints
 
 from headrace.lowlevel.coders.coder import encode_key
-from headrace.lowlevel.coders.key_classes import UnstableKeyError
+from headrace.lowlevel.errors import KeyEncodingError
 from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.expressions.batch_view import BatchView, PairFunction, Unable
@@ -188,7 +188,7 @@ def _is_native(key: object) -> bool:
         return False
     try:
         encode_key(key)
-    except UnstableKeyError:
+    except KeyEncodingError:
         return False
     return True
 
