@@ -75,7 +75,7 @@ class FromRowChanges(PTransform[PCollection[Any], PCollection[Any]]):
     ...     people = pipeline | beam.Create(changes) | beam.FromRowChanges(key="id")
     ...     counts = people | beam.GroupBy("city").aggregate_field("id", beam.combiners.CountCombineFn(), "people")
     ...     _ = counts | beam.Map(print)
-    Row(city='rome', people=2)
+    Result(city='rome', people=2)
     """
 
     def __init__(self, key: KeyOf | None = None, timestamp: TimestampOf = None, versions: bool = False) -> None:

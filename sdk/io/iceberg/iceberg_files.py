@@ -71,6 +71,7 @@ class IcebergRows:
         return schema.select(*(names or schema.column_names[:1]))
 
 
+@named("SnapshotInjector")
 class SnapshotInjector(TableInjector[FileT]):
     """Follows the snapshots of a table.
 

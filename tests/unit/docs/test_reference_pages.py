@@ -32,6 +32,7 @@ from tests.pages import DOCS, ROOT
 from tests.publicapi import public_names
 
 NO_USER_MEETS = {
+    "AbsentValueError",
     "HookError",
     "JavaStartError",
     "LeftError",
