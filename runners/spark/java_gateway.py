@@ -159,7 +159,12 @@ def start_error(error: Exception, java: str | None) -> str:
 
 
 def _text(error: Exception) -> str:
-    return message_text(error) if isinstance(error, Py4JError) else f"{type(error).__name__}: {error}"
+    if not isinstance(error, Py4JError):
+        return f"{type(error).__name__}: {error}"
+    try:
+        return message_text(error)
+    except (Py4JError, OSError):
+        return f"{type(error).__name__}: Java has ended since, and its text is lost"
 
 
 def _short(line: str) -> str:

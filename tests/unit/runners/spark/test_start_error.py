@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 
+from headrace.runners.spark import java_gateway
 from headrace.runners.spark.java_gateway import JavaStartError, start_error
 
 SAID = {
@@ -78,3 +80,12 @@ def test_a_spark_home_of_another_version(tmp_path: Path, monkeypatch: pytest.Mon
     found = start_error(TypeError("'JavaPackage' object is not callable"), "java")
     assert found.startswith(f"SPARK_HOME is {tmp_path}, which is Spark 3.4, but pyspark is ")
     assert "unset SPARK_HOME to use the Spark in the package pyspark" in found
+
+
+def test_the_text_of_an_error_is_in_a_java_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(error: Exception) -> str:
+        raise Py4JNetworkError("Error while sending or receiving")
+
+    monkeypatch.setattr(java_gateway, "message_text", gone)
+    found = start_error(Py4JError("An error occurred"), "java")
+    assert found.startswith("Spark could not start its Java process with java: Py4JError: Java has ended since")
