@@ -23,7 +23,7 @@ from headrace.options.pipeline_options import PipelineOptions
 
 
 def slowly(number):
-    time.sleep(0.1)
+    time.sleep(0.25)
     return number
 
 

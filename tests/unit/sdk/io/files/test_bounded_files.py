@@ -162,7 +162,7 @@ class TestHidden:
             made.sink(name, "in", sink_of(tmp_path, prefix=name))
         running = LocalRunner().start(made)
         try:
-            while not files(tmp_path):
+            while not any(tmp_path.rglob("*.txt")):
                 pass
             running.remove("one")
             found = [name for name in shown(tmp_path) if name.startswith("one")]
