@@ -16,12 +16,8 @@ from headrace.sdk.recording.recording import Recording, RecordingError
 _log = logging.getLogger(__name__)
 
 
-class RunOutcome(Protocol):
-    """The result of a finished run, as a runner reports it."""
-
-    @property
-    def epochs(self) -> int:
-        """Number of committed epochs."""
+class RunFigures(Protocol):
+    """The figures of a run after a commit."""
 
     @property
     def counters(self) -> dict[str, dict[str, int]]:
@@ -34,6 +30,14 @@ class RunOutcome(Protocol):
     @property
     def metrics(self) -> MetricValues:
         """Step -> metric -> value: metrics of user code, and the engine's own in the namespace `headrace`."""
+
+
+class RunOutcome(RunFigures, Protocol):
+    """The result of a finished run, as a runner reports it."""
+
+    @property
+    def epochs(self) -> int:
+        """Number of committed epochs."""
 
 
 @dataclass(frozen=True)

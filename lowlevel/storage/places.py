@@ -75,8 +75,8 @@ class AzurePlace(NamedTuple):
 
         >>> AzurePlace.of("wasbs://data@sales.blob.core.windows.net/2024/a%20b").url
         'abfss://data@sales.dfs.core.windows.net/2024/a%20b'
-        >>> AzurePlace.of("https://onelake.dfs.fabric.microsoft.com/work/lake.Lakehouse/Files/a").url
-        'abfss://work@onelake.dfs.fabric.microsoft.com/lake.Lakehouse/Files/a'
+        >>> AzurePlace.of("https://onelake.dfs.fabric.microsoft.com/shop/lake.Lakehouse/Files/a").url
+        'abfss://shop@onelake.dfs.fabric.microsoft.com/lake.Lakehouse/Files/a'
         """
         scheme, _, rest = place.partition("://")
         authority, _, path = rest.partition("/")

@@ -99,12 +99,10 @@ class Topology:
                 a `DeadLetter`, is counted and has no other effect. Without the argument it stops the run.
             aside: Inputs that the low watermark does not wait for, as they only inform about the other inputs.
             watermark_percentile: A value of 99, for instance, makes the input low watermark strip outliers (paper
-                §7.2): behind a heuristic injector it waits as long as 99 of 100 recent records needed, and it ignores
-                the holds in the slowest 1 % of its senders' key intervals. Records behind it are late for this
-                computation and those after it; other consumers of the same streams keep the strict low watermark.
+                §7.2): behind a heuristic injector it waits as long as 99 of 100 recent records needed, without the
+                holds in the slowest 1 % of its senders' key intervals. Only here and behind it are records late by it.
             key_encoding: Name of the coder with which the program has encoded the keys; a restart must have the same.
-            at_end: Makes of each batch of productions another one, in bundles in which the low watermark is at the end
-                of time.
+            at_end: Makes another batch of each batch of productions when the low watermark is at the end of time.
 
         Raises:
             TopologyError: An argument does not fit, or the name is in use.
@@ -114,12 +112,9 @@ class Topology:
         warn_of_uncalled_hooks(f"computation {name!r}", computation)
         formats = dict(outputs) if isinstance(outputs, Mapping) else {}
         streams = _with_dead_letters(name, computation, frozenset(outputs), dead_letters)
-        aside_streams = _checked_aside(name, aside, inputs)
         self.keyed[name] = Keyed(
-            *(name, computation, dict(inputs), streams, formats, self.key_coder.of_step(), dead_letters, aside_streams),
-            watermark_percentile,
-            key_encoding,
-            at_end,
+            *(name, computation, dict(inputs), streams, formats, self.key_coder.of_step(), dead_letters),
+            *(_checked_aside(name, aside, inputs), watermark_percentile, key_encoding, at_end),
         )
 
     def inline(

@@ -196,14 +196,8 @@ def add_gate(
         for place, (name, side) in enumerate(sides, 1)
     ]
     if late is not None:
-        dropped = LateData(
-            main,
-            {entry: ElementForm.WINDOWED},
-            late.stream,
-            has_keys=late.has_keys,
-            is_gate=True,
-            closes=SideExpiry(windows),
-        )
+        forms, closes = {entry: ElementForm.WINDOWED}, SideExpiry(windows)
+        dropped = LateData(main, forms, late.stream, has_keys=late.has_keys, is_gate=True, closes=closes)
         topology.inline(f"{label}#gate late", dropped, [entry], [late.stream], step=f"{label}#gate")
     takes_back = may_retract and not all(windowing.puts_out_once for windowing in windowings.values())
     topology.inline(sharded, Sharding(sharded, topology.key_coder, takes_back), [entry], [sharded])

@@ -9,27 +9,15 @@ from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.metric import MetricValues
 from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.pipeline.tracebacks import raise_as_users, shorten
-from headrace.sdk.result import NoRun, PipelineResult, PipelineState
+from headrace.sdk.result import NoRun, PipelineResult, PipelineState, RunFigures
 
 
-class Progress(Protocol):
+class Progress(RunFigures, Protocol):
     """The figures of a run after the commit of an epoch: `headrace.runners.EpochProgress`."""
 
     @property
     def epoch(self) -> int:
         """Number of the epoch."""
-
-    @property
-    def counters(self) -> dict[str, dict[str, int]]:
-        """See `RunOutcome`."""
-
-    @property
-    def watermarks(self) -> dict[str, int]:
-        """See `RunOutcome`."""
-
-    @property
-    def metrics(self) -> MetricValues:
-        """See `RunOutcome`."""
 
 
 class StartedRun(Protocol):
@@ -128,11 +116,7 @@ class RunningPipeline(PipelineResult):
         """
         run, asked = self._started, self._asked
         if not run.is_over:
-            going_on = {
-                PipelineState.DRAINED: PipelineState.DRAINING,
-                PipelineState.CANCELLED: PipelineState.CANCELLING,
-            }
-            return going_on.get(asked or "", PipelineState.RUNNING)
+            return _ENDING.get(asked or "", PipelineState.RUNNING)
         if run.is_finished:
             return PipelineState.DRAINED if asked == PipelineState.DRAINED else PipelineState.DONE
         if asked == PipelineState.CANCELLED:
